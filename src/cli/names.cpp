@@ -1,0 +1,100 @@
+// names.cpp: edit distance, and numbers from text.
+#include "cli/names.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+namespace mok::cli {
+
+namespace {
+
+std::size_t edit_distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  for (std::size_t j = 0; j < row.size(); ++j) {
+    row[j] = j;
+  }
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < to.size(); ++j) {
+      const std::size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string rule_text(NumberRule rule) {
+  std::string text = "must be a whole number";
+  if (rule.multiple != 1) {
+    text += ", a multiple of " + std::to_string(rule.multiple);
+  }
+  text += rule.high == std::numeric_limits<std::int64_t>::max()
+              ? ", at least " + std::to_string(rule.low)
+              : ", from " + std::to_string(rule.low) + " to " + std::to_string(rule.high);
+  return text;
+}
+
+}  // namespace
+
+std::string nearest_word(std::string_view word, std::span<const std::string_view> legal) {
+  constexpr std::size_t kLongest = 256;  // of what somebody typed; the distance is quadratic
+  const std::string_view typed = word.substr(0, kLongest);
+  std::string_view nearest;
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (const std::string_view candidate : legal) {
+    const bool is_beginning = typed.size() >= 3 && candidate.starts_with(typed);
+    const std::size_t distance = is_beginning ? 0 : edit_distance(typed, candidate);
+    if (distance < least) {
+      least = distance;
+      nearest = candidate;
+    }
+  }
+  return std::string{nearest};
+}
+
+Status unknown_word(const std::string& argument, std::string_view word,
+                    std::span<const std::string_view> legal) {
+  std::string rule = "must be ";
+  for (std::size_t i = 0; i < legal.size(); ++i) {
+    rule += i == 0 ? "" : i + 1 == legal.size() ? " or " : ", ";
+    rule += legal[i];
+  }
+  return Status::bad_argument(argument, shown(word),
+                              rule + "; nearest is " + nearest_word(word, legal));
+}
+
+Status check_number(const std::string& argument, std::int64_t value, NumberRule rule) {
+  if (value < rule.low || value > rule.high || value % rule.multiple != 0) {
+    return Status::bad_argument(argument, std::to_string(value), rule_text(rule));
+  }
+  return {};
+}
+
+Result<std::int64_t> parse_number(const std::string& argument, std::string_view text,
+                                  NumberRule rule) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    return failure(Status::bad_argument(argument, shown(text), rule_text(rule)));
+  }
+  if (Status status = check_number(argument, value, rule); !status.ok()) {
+    return failure(std::move(status));
+  }
+  return value;
+}
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t kLongest = 200;
+  if (text.empty()) {
+    return "''";
+  }
+  if (text.size() <= kLongest) {
+    return std::string{text};
+  }
+  return std::string{text.substr(0, kLongest)} + "...";
+}
+
+}  // namespace mok::cli

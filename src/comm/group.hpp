@@ -1,0 +1,93 @@
+// group.hpp: the ranks of one process: their arenas, who has joined, and the first failure.
+//
+// The k-th workspace that each rank makes belongs to the k-th ArenaSet. The set owns the arenas of all
+// its ranks, so that a slow rank can still store its last flags after a fast one has dropped its
+// workspace; they are freed with the last workspace of the set.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "mok/status.hpp"
+
+namespace mok::comm {
+
+// Memory of a given size; contents undefined. Never throws: data() is nullptr when there is none.
+class Memory {
+ public:
+  Memory() = default;
+  explicit Memory(std::uint64_t bytes);
+  Memory(Memory&& other) noexcept { swap(other); }
+  Memory& operator=(Memory&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory();
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  void swap(Memory& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+  std::byte* data_ = nullptr;
+  std::uint64_t bytes_ = 0;
+};
+
+class ArenaSet {
+ public:
+  explicit ArenaSet(int num_ranks) : members_(static_cast<std::size_t>(num_ranks)) {}
+
+  // Hands over a rank's arena, its shared words zeroed. `agreement` describes shape and options; all
+  // ranks must hand over the same.
+  void publish(int rank, Memory arena, std::string agreement);
+  [[nodiscard]] bool joined(int rank) const { return member(rank).joined.load(std::memory_order_acquire); }
+  // After joined(rank).
+  [[nodiscard]] std::byte* base(int rank) const { return member(rank).arena.data(); }
+  [[nodiscard]] const std::string& agreement(int rank) const { return member(rank).agreement; }
+  [[nodiscard]] int num_ranks() const { return static_cast<int>(members_.size()); }
+
+  // The first failure counts; later ones are echoes of it.
+  void fail(const Status& status);
+  [[nodiscard]] Status failure() const;
+
+ private:
+  struct Member {
+    std::atomic<bool> joined{false};
+    Memory arena;
+    std::string agreement;
+  };
+  [[nodiscard]] const Member& member(int rank) const {
+    return members_[static_cast<std::size_t>(rank)];
+  }
+  std::vector<Member> members_;
+  mutable std::mutex mutex_;
+  Status failure_;
+};
+
+class Group {
+ public:
+  explicit Group(int num_ranks) : num_ranks_(num_ranks), next_set_(static_cast<std::size_t>(num_ranks)) {}
+
+  [[nodiscard]] int num_ranks() const { return num_ranks_; }
+  // The set of this rank's next workspace.
+  [[nodiscard]] std::shared_ptr<ArenaSet> next_set(int rank);
+
+ private:
+  int num_ranks_;
+  std::mutex mutex_;
+  std::vector<std::size_t> next_set_;
+  std::vector<std::shared_ptr<ArenaSet>> waiting_;  // sets that not every rank has taken yet
+  std::vector<int> taken_;
+};
+
+}  // namespace mok::comm

@@ -1,0 +1,49 @@
+// call.hpp: the steps that forward, backward and recompute share: join, open, run, close.
+#pragma once
+
+#include "cpu/call_data.hpp"
+#include "layer/impl.hpp"
+
+namespace mok {
+
+// One call of one rank while it runs. Methods are to be called in this order; each returns the failure
+// of the group, which poisons the workspace.
+class Call {
+ public:
+  Call(Workspace::Impl& ws, CallKind kind, std::int64_t tokens, std::uint32_t sequence);
+
+  // Waits until every rank's arena is there and agrees (first call), then until all have left the
+  // previous call; zeroes counters and cursors.
+  [[nodiscard]] Status open();
+  // Copies what other ranks will read: rows of x or dY, router weights, own sorted slots.
+  void stage_rows(std::uint64_t arena_offset, const Bf16* rows);
+  void stage_slots(const std::uint32_t* sorted_slots, const float* weights);
+  // Tells the others that everything is staged.
+  void start();
+  // Forward: sorts `ids`, exchanges counts, derives the tables in `storage`. Includes start().
+  [[nodiscard]] Status build_routes(const std::int32_t* ids, const TableStorage& storage,
+                                    std::uint64_t saved_rows);
+  // Backward and recompute: no counts are exchanged, but the ranks still tell which call this is.
+  void enter();
+  // Runs both queues on the team and reports.
+  [[nodiscard]] Result<CallReport> run();
+
+  cpu::CallData data;
+
+ private:
+  [[nodiscard]] Status join();
+  [[nodiscard]] Status result(WaitResult wait) const;
+  [[nodiscard]] cpu::CpuEnv& env() { return env_; }
+
+  Workspace::Impl& ws_;
+  WordTable words_;
+  cpu::CpuEnv env_;
+  cpu::Clock::time_point begin_;
+  cpu::Clock::time_point routed_;
+};
+
+// Derives tables for another number of saved rows from the counts of `from` (a released context).
+[[nodiscard]] RouteView derive_again(const Plan& plan, const RouteView& from,
+                                     const TableStorage& to, std::uint64_t saved_rows);
+
+}  // namespace mok

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# build.sh: set-up and release build of the command; build/mok links to it.
+source "$(dirname "$0")/common.sh"
+
+tools/setup.sh build
+preset=$(release_preset)
+configure "$preset"
+say_machine "$preset"
+cmake --build --preset "$preset" --target mok -- --quiet
+ln -sfn "$preset/mok" build/mok
