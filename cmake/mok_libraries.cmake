@@ -97,10 +97,11 @@ if(main_source)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     # The GPU machine has neither this libstdc++ nor this distribution.
     target_link_options(mok PRIVATE -static-libstdc++ -static-libgcc)
+    file(RELATIVE_PATH binary "${PROJECT_SOURCE_DIR}/build" "${PROJECT_BINARY_DIR}/mok")
     add_custom_command(
       TARGET mok
       POST_BUILD
-      COMMAND "${CMAKE_COMMAND}" -E create_symlink "$<TARGET_FILE:mok>" "${PROJECT_SOURCE_DIR}/build/mok"
+      COMMAND "${CMAKE_COMMAND}" -E create_symlink "${binary}" "${PROJECT_SOURCE_DIR}/build/mok"
       VERBATIM)
   endif()
 endif()

@@ -73,7 +73,7 @@ function(mok_add_test_program name folder label)
   gtest_discover_tests(
     ${name}
     WORKING_DIRECTORY "${mok_test_folder}"
-    TEST_PREFIX "${folder}/"
+    NO_PRETTY_VALUES TEST_PREFIX "${folder}/"
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 120
     PROPERTIES LABELS ${label} TIMEOUT 600)

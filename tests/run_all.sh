@@ -147,6 +147,7 @@ for stage in release asan tsan arm fuzz install hygiene tidy gpu; do
   stage_names+=("$stage")
   stage_seconds+=($((SECONDS - start)))
   stage_counts+=("$((num_passed - before_passed)) passed, $((num_failed - before_failed)) failed")
+  echo "   $((SECONDS - start)) s, ${stage_counts[-1]}"
 done
 
 echo

@@ -33,11 +33,14 @@ struct OutputError {
   [[nodiscard]] bool passes() const { return error_over_bound < 1.0; }
 };
 
+// Of the forward of all steps; beyond, the default check samples.
+inline constexpr double kMostFlopOfFullCheck = 10e9;
+
 struct CheckPlan {
   CheckMode mode = CheckMode::kFull;
   std::string reason;  // why this mode
 };
-// `asked` if given, else full where the forward of all steps is at most 10 GFLOP.
+// `asked` if given, else full where the forward of all steps is at most that.
 [[nodiscard]] CheckPlan plan_check(const Case& description, const Batch& batch,
                                    std::optional<CheckMode> asked);
 

@@ -42,7 +42,11 @@ void add_machine(const Case& description, Terms& terms) {
   const Result<MemoryFormula> formula =
       memory_formula(description.shape, description.options, num_ranks);
   if (!formula) {
-    terms.add("workspaces", Carver::kOverflow);
+    // Either the sum does not fit 64 bits, or the library refuses the shape for another reason, which
+    // library_rules() names.
+    if (validate(description.shape, description.options, num_ranks).ok()) {
+      terms.add("workspaces", Carver::kOverflow);
+    }
     return;
   }
   const auto ranks = static_cast<U64>(num_ranks);

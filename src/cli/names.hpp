@@ -76,6 +76,9 @@ struct NumberRule {
                                                 NumberRule rule);
 [[nodiscard]] Status check_number(const std::string& argument, std::int64_t value, NumberRule rule);
 
+// The whole range of 64 bits without sign.
+[[nodiscard]] Result<std::uint64_t> parse_seed(const std::string& argument, std::string_view text);
+
 // What a user typed, cut to a length that fits a line.
 [[nodiscard]] std::string shown(std::string_view text);
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "cli/check.hpp"
 #include "cli/memory.hpp"
 #include "cli/models.hpp"
 #include "cli/names.hpp"
@@ -64,11 +65,11 @@ class FlagReader {
 
 void read_seed(FlagReader& reader, std::uint64_t& seed) {
   if (const std::string* text = reader.next("--seed")) {
-    const char* end = text->data() + text->size();
-    const auto [stop, error] = std::from_chars(text->data(), end, seed);
-    if (error != std::errc{} || stop != end) {
-      reader.refuse(Status::bad_argument("--seed", shown(*text),
-                                         "must be a whole number from 0 to 2^64 - 1"));
+    const Result<std::uint64_t> value = parse_seed("--seed", *text);
+    if (value) {
+      seed = *value;
+    } else {
+      reader.refuse(value.error());
     }
   }
 }
@@ -506,6 +507,9 @@ Result<RunRequest> read_request(const Flags& flags) {
                                   : CheckMode::kSample;
     status = check_memory(request.description, request.check.value_or(by_size),
                           machine_memory_bytes());
+  }
+  if (status.ok()) {
+    status = library_rules(request.description);
   }
   if (!status.ok()) {
     return failure(std::move(status));

@@ -35,6 +35,5 @@ struct RunRequest {
 
 // FLOP of the forward if every slot has a route; decides between full and sample.
 [[nodiscard]] double most_forward_flop(const Case& description);
-inline constexpr double kMostFlopOfFullCheck = 10e9;
 
 }  // namespace mok::cli

@@ -89,27 +89,32 @@ Status validate_case(const Case& description) {
   if (const auto engine = cpu::find_engine(description.options.engine); !engine) {
     return engine.error();
   }
+  return {};
+}
+
+Status library_rules(const Case& description) {
   return with_flag_name(
       validate(description.shape, description.options, description.num_ranks()));
 }
 
 std::string flag_of_field(std::string_view field) {
-  if (field == "max_tokens") {
+  std::string name{field};
+  for (char& letter : name) {
+    letter = letter == '_' ? '-' : letter;
+  }
+  if (name == "max-tokens") {
     return "--tokens";
   }
-  if (field == "num_ranks") {
+  if (name == "num-ranks") {
     return "--ranks";
   }
   for (const std::string_view known :
-       {"hidden", "intermediate", "shared_intermediate", "experts", "topk", "output_gate",
-        "swiglu_limit", "ring_rows", "saved_rows", "save", "workers", "engine", "dispatch",
-        "combine", "dy_dispatch", "dx_combine", "join_deadline_ms", "progress_deadline_ms"}) {
-    if (field == known) {
-      std::string flag = "--" + std::string{field};
-      for (char& letter : flag) {
-        letter = letter == '_' ? '-' : letter;
-      }
-      return flag;
+       {"tokens", "ranks", "hidden", "intermediate", "shared-intermediate", "experts", "topk",
+        "output-gate", "swiglu-limit", "ring-rows", "saved-rows", "save", "workers", "engine",
+        "dispatch", "combine", "dy-dispatch", "dx-combine", "join-deadline-ms",
+        "progress-deadline-ms"}) {
+    if (name == known) {
+      return "--" + name;
     }
   }
   return std::string{field};

@@ -25,9 +25,11 @@ inline constexpr NumberRule kDeadlineRule{1, std::int64_t{1} << 31, 1};
 inline constexpr NumberRule kSavedRowsRule{0, kLargestSize, 64};
 [[nodiscard]] NumberRule ring_rows_rule();
 
-// Arguments are named as flags. Sizes and options one by one, then against each other, then what the
-// library itself refuses, then the engine.
+// Arguments are named as flags. Sizes and options one by one, then against each other, then the
+// engine.
 [[nodiscard]] Status validate_case(const Case& description);
+// What the library itself refuses: shapes whose counts leave its words, for one.
+[[nodiscard]] Status library_rules(const Case& description);
 
 // The library names fields ("hidden"), the user knows flags ("--hidden").
 [[nodiscard]] std::string flag_of_field(std::string_view field);

@@ -98,7 +98,8 @@ class CudaEnv {
     return static_cast<std::int64_t>(now_ns() - end) > 0;
   }
   MOK_HD_MEMBER void report(WaitResult result, const WaitInfo& info) const {
-    NV_IF_TARGET(NV_IS_DEVICE, (write_report(*words_, result, info);))
+    NV_IF_ELSE_TARGET(NV_IS_DEVICE, (write_report(*words_, result, info);),
+                      (static_cast<void>(result), static_cast<void>(info);))
   }
 
   [[nodiscard]] MOK_HD_MEMBER std::uint64_t now_ns() const {
@@ -120,7 +121,7 @@ class CudaEnv {
     }
   }
 
-  static __device__ __noinline__ void write_report(const CudaEnvWords& words, WaitResult result,
+  static __device__ __forceinline__ void write_report(const CudaEnvWords& words, WaitResult result,
                                                    const WaitInfo& info) {
     StatusRecord* const record = words.record;
     if (ptx::atom_cas_acq_rel_sys(&record->state, static_cast<std::uint32_t>(RecordState::kEmpty),

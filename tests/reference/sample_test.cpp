@@ -50,8 +50,6 @@ TEST(Sample, EqualsTheFullFormAtTheSampledPlaces) {
         const auto at = static_cast<std::size_t>(s.index);
         ASSERT_LT(at, full[s.output].value.size());
         ASSERT_EQ(s.value, full[s.output].value[at]) << output_name(s.output) << " " << at;
-        // The expert's own bound depends on how many columns y and d_router sum over, its weight
-        // gradients do not: the same bits.
         ASSERT_EQ(s.bound, full[s.output].bound[at]) << output_name(s.output) << " " << at;
       }
       std::size_t num_outputs = 6;

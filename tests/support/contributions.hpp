@@ -73,8 +73,10 @@ struct Contributions {
   }
   void opening(const View& v) {
     for (std::uint32_t peer = 0; peer < v.routes.num_ranks; ++peer) {
-      flags[peer][v.flags.index(Flag::kStart, v.routes.rank, 0)].push_back(
-          {v.start_word, {}, v.routes.rank});
+      for (const Flag flag : {Flag::kCounts, Flag::kStart}) {
+        flags[peer][v.flags.index(flag, v.routes.rank, 0)].push_back(
+            {v.start_word, {}, v.routes.rank});
+      }
       const std::uint32_t word = v.flags.index(Flag::kArriveOut, v.routes.rank, 0);
       const auto& pieces = counters[v.routes.rank][v.counters.index(Counter::kPieces, peer)];
       if (v.routes.rows_of[peer] == 0) {

@@ -96,7 +96,7 @@ struct CallWorld {
   [[nodiscard]] WordTable words(std::uint32_t rank) {
     return WordTable{counters[rank].data(), peer_flags.data()};
   }
-  // The opening of a rank's call, but for publish_start.
+  // First step of a rank's opening.
   void open_counters(std::uint32_t rank) {
     std::fill(counters[rank].begin(), counters[rank].end(), counter_value(spec.epoch, 0));
   }
@@ -114,6 +114,13 @@ struct CallWorld {
     return PartitionRule{s.cell_rows, std::min(gate_up, out), s.min_phase_tiles, s.saved_rows};
   }
 };
+
+// The last step of a rank's opening: its inputs are staged.
+template <SyncEnv Env>
+void publish_staged(Env& env, CallWorld& world, std::uint32_t rank) {
+  publish_to_all(env, world.views[rank], world.words(rank), Flag::kStart);
+  settle_empty_owners(env, world.views[rank], world.words(rank));
+}
 
 // Directions, kinds and sizes at random; world `i` of a loop visits all direction triples in turn.
 inline CallSpec draw_spec(Random& random, std::uint64_t i) {
