@@ -6,5 +6,5 @@ tools/setup.sh build
 preset=$(release_preset)
 configure "$preset"
 say_machine "$preset"
-cmake --build --preset "$preset" --target mok -- --quiet
+build "$preset" mok
 ln -sfn "$preset/mok" build/mok

@@ -6,7 +6,7 @@ tools/setup.sh test
 preset=$(release_preset)
 configure "$preset" -DMOK_TESTS=ON
 say_machine "$preset"
-cmake --build --preset "$preset" --target mok_unit_tests -- --quiet
+build "$preset" mok_unit_tests
 report="$project_dir/build/log/check.xml"
 rm -f "$report"
 status=0

@@ -26,6 +26,13 @@ configure() {
   fi
 }
 
+# build PRESET TARGET: ninja's progress line on a terminal, silence elsewhere.
+build() {
+  local quiet=()
+  if [[ ! -t 1 ]]; then quiet=(-- --quiet); fi
+  cmake --build --preset "$1" --target "$2" "${quiet[@]}"
+}
+
 say_machine() {
   case "$1" in
     cuda) sed -n 's/^-- \(CUDA on: .*\)/\1/p' build/log/configure_cuda.log ;;

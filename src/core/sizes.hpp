@@ -53,8 +53,9 @@ inline Sizes make_sizes(const LayerShape& shape, const Options& options, int num
       options.saved_rows >= 0 ? options.saved_rows : default_saved_rows(shape, num_ranks);
   s.saved_rows = options.save == Save::kNone ? 0 : u64(saved);
   const std::uint64_t most_rows = Carver::mul(s.num_ranks, s.slots);
-  s.max_blocks = Carver::add(most_rows / geo.block_rows, s.local_experts);
-  s.max_records = Carver::add(most_rows / geo.block_rows, s.experts);
+  // Each expert may end with a short block, and one block is cut where the saved rows end.
+  s.max_blocks = Carver::add(most_rows / geo.block_rows, s.local_experts + 1);
+  s.max_records = Carver::add(most_rows / geo.block_rows, s.experts + s.num_ranks);
   s.shared_blocks = ceil_div(s.tokens, std::uint64_t{geo.block_rows});
   s.partials = ceil_div(s.intermediate, std::uint64_t{geo.partial_cols});
   s.shared_partials = ceil_div(s.shared_intermediate, std::uint64_t{geo.partial_cols});

@@ -87,16 +87,19 @@ class CpuEnv {
     set_state(info.site, info.rank);
     return Watch{Clock::now(), life(info.rank), info.rank};
   }
+  // The awaited rank may be silent because it waits itself: then the rank at the end of that chain must
+  // give the sign of life. So a slow rank never makes others time out, however indirectly they wait.
   bool expired(Watch& watch, const WaitInfo& info) {
     const Clock::time_point now = Clock::now();
-    const std::uint64_t seen = life(info.rank);
-    if (info.rank != watch.rank || seen != watch.life) {
-      watch = Watch{now, seen, info.rank};
+    const bool join = info.deadline == DeadlineKind::kJoin;
+    const std::uint32_t rank = join ? info.rank : rank_to_blame(info.rank);
+    const std::uint64_t seen = life(rank);
+    if (rank != watch.rank || seen != watch.life) {
+      watch = Watch{now, seen, rank};
       set_state(info.site, info.rank);
       return false;
     }
-    return now - watch.since > (info.deadline == DeadlineKind::kJoin ? sync_.join_deadline
-                                                                     : sync_.progress_deadline);
+    return now - watch.since > (join ? sync_.join_deadline : sync_.progress_deadline);
   }
   // Records the first failure of the group and stops every rank.
   void report(WaitResult result, const WaitInfo& info);

@@ -23,6 +23,7 @@ MOK_HD constexpr PipeShape handover_shape() { return {kRingStages, kMmaWarps, 1}
 template <class Geo>
 struct SpikeShared {
   SpikeRank<Geo> rank;
+  std::uint32_t block;  // blockIdx.x
   MbarrierStage mailbox[kMailboxStages];
   MbarrierStage ring[kRingStages];
   MbarrierStage handover[kRingStages];

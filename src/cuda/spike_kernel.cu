@@ -43,8 +43,8 @@ struct RoleParts {
     return {RingPipe(ptx::shared_address(cta.ring), guard),
             RingPipe(ptx::shared_address(cta.handover), guard), kMmaWarps};
   }
-  __device__ __forceinline__ RoleCall<Geo> call(std::uint32_t num_ctas) const {
-    return {cta.rank.view, cta.rank.words, cta.rank.cursors, 2 * num_ctas};
+  __device__ __forceinline__ RoleCall<Geo> call() const {
+    return {cta.rank.view, cta.rank.words, cta.rank.share};
   }
 };
 
@@ -58,29 +58,31 @@ __device__ __forceinline__ void copy_rank(SpikeRank<Geo>& to, const SpikeRank<Ge
   }
 }
 
-__device__ __forceinline__ void set_end(std::uint32_t* ends, SpikeRole role, RoleEnd end) {
-  ends[blockIdx.x * kSpikeRolesPerCta + static_cast<std::uint32_t>(role)] =
+template <class Geo>
+__device__ __forceinline__ void set_end(const SpikeArguments<Geo>& arguments,
+                                        const SpikeShared<Geo>& cta, SpikeRole role, RoleEnd end) {
+  arguments.ends[cta.block * kSpikeRolesPerCta + static_cast<std::uint32_t>(role)] =
       static_cast<std::uint32_t>(end) + 1;
 }
 
 template <class Geo>
-__device__ __forceinline__ RoleEnd run_single(SpikeShared<Geo>& cta, SpikeRole role,
-                                              std::uint32_t num_ctas, bool first_of_rank) {
+__device__ __forceinline__ RoleEnd run_single(SpikeShared<Geo>& cta, SpikeRole role) {
+  const bool first_of_rank = cta.block < cta.rank.env.num_ranks;
   const RoleParts<Geo, Arrive::kThread> parts{cta};
   SpikeBodies<Geo> bodies(cta);
   switch (role) {
     case SpikeRole::kScheduler: {
       CudaEnv env(cta.rank.env, first_of_rank ? Mirror::kHostWord : Mirror::kNo);
-      return scheduler_loop(env, parts.call(num_ctas), parts.mailbox(), bodies);
+      return scheduler_loop(env, parts.call(), parts.mailbox(), bodies);
     }
     case SpikeRole::kLoader: return loader_loop(parts.mailbox(), parts.ring(), bodies);
     case SpikeRole::kStorer: {
       CudaEnv env(cta.rank.env, Mirror::kNo);
-      return storer_loop(env, parts.call(num_ctas), parts.mailbox(), parts.ring(), bodies);
+      return storer_loop(env, parts.call(), parts.mailbox(), parts.ring(), bodies);
     }
     default: {
       CudaEnv env(cta.rank.env, Mirror::kNo);
-      const RoleCall<Geo> call = parts.call(num_ctas);
+      const RoleCall<Geo> call = parts.call();
       if (first_of_rank) {
         publish_opening(env, call);
       }
@@ -100,6 +102,7 @@ __global__ void __launch_bounds__(kSpikeThreads, 1)
   }
   copy_rank(cta.rank, arguments.ranks[rank]);
   if (threadIdx.x == 0) {
+    cta.block = blockIdx.x;
     init_pipe(ptx::shared_address(cta.mailbox), mailbox_shape());
     init_pipe(ptx::shared_address(cta.ring), ring_shape());
     init_pipe(ptx::shared_address(cta.handover), handover_shape());
@@ -109,9 +112,7 @@ __global__ void __launch_bounds__(kSpikeThreads, 1)
     ptx::setmaxnreg_dec<kFewRegisters>();
     if (threadIdx.x % 32 == 0) {
       const auto role = static_cast<SpikeRole>(threadIdx.x / 32);
-      set_end(arguments.ends, role,
-              run_single(cta, role, gridDim.x / arguments.num_ranks,
-                         blockIdx.x < arguments.num_ranks));
+      set_end(arguments, cta, role, run_single(cta, role));
     }
   } else {
     ptx::setmaxnreg_inc<kManyRegisters>();
@@ -119,7 +120,7 @@ __global__ void __launch_bounds__(kSpikeThreads, 1)
     SpikeBodies<Geo> bodies(cta);
     const RoleEnd end = mma_loop(parts.mailbox(), parts.ring(), bodies);
     if (threadIdx.x == 128) {
-      set_end(arguments.ends, SpikeRole::kMma, end);
+      set_end(arguments, cta, SpikeRole::kMma, end);
     }
   }
 }
@@ -153,9 +154,9 @@ __global__ void __launch_bounds__(32)
   const ComputeQueue<Geo> queue(own.view);
   const std::uint32_t size = queue.size();
   std::uint64_t digest = 0;
-  std::uint32_t ticket = env.claim(own.cursors.compute);
+  std::uint32_t ticket = env.claim(own.share.compute_cursor);
   while (ticket < size) {
-    const std::uint32_t next = env.claim(own.cursors.compute);
+    const std::uint32_t next = env.claim(own.share.compute_cursor);
     const Task task = queue.task(ticket);
     digest += ticket_digest(task, ticket);
     if constexpr (kDecode != Decode::kTask) {

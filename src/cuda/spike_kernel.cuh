@@ -45,7 +45,7 @@ template <class Geo>
 struct SpikeRank {
   CallView<Geo> view;
   WordTable words;
-  Cursors cursors;
+  RoleShare share;
   CudaEnvWords env;
   SpikeLog log;
 };

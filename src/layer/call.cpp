@@ -47,14 +47,16 @@ RouteView derive_again(const Plan& plan, const RouteView& from, const TableStora
   return derive_tables(plan.geo, build_input(plan, static_cast<int>(from.rank), saved_rows), to);
 }
 
-Call::Call(Workspace::Impl& ws, CallKind kind, std::int64_t tokens, std::uint32_t sequence)
+Call::Call(Workspace::Impl& ws, CallKind kind, std::int64_t tokens, std::uint32_t sequence,
+           Flagged released)
     : ws_(ws), env_(ws.sync, 0), begin_(cpu::Clock::now()), routed_(begin_) {
   const Plan& plan = ws.plan;
   cpu::View& view = data.view;
   view.geo = plan.geo;
   view.kind = kind;
   view.epoch = ws.epoch + 1;
-  view.start_word = start_payload(static_cast<std::uint32_t>(kind), sequence);
+  view.start_word = start_payload(static_cast<std::uint32_t>(kind),
+                                  2 * sequence + static_cast<std::uint32_t>(released));
   view.tokens = static_cast<std::uint32_t>(tokens);
   view.hidden = static_cast<std::uint32_t>(plan.shape.hidden);
   view.intermediate = static_cast<std::uint32_t>(plan.shape.intermediate);
@@ -92,6 +94,9 @@ Status Call::join() {
   const auto deadline = begin_ + ws_.sync.join_deadline;
   for (int peer = 0; peer < num_ranks; ++peer) {
     while (!ws_.set->joined(peer)) {
+      if (Status failure = ws_.set->failure(); !failure.ok()) {
+        return failure;
+      }
       if (cpu::Clock::now() > deadline) {
         Status late = Status::wait_failed(
             Code::kTimeout, {peer, site_name(Site::kJoin), 1, 0, data.view.epoch, ws_.rank});
@@ -162,8 +167,7 @@ void Call::stage_slots(const std::uint32_t* sorted_slots, const float* weights) 
 void Call::start() { publish_to_all(env_, data.view, words_, Flag::kStart); }
 void Call::enter() { publish_to_all(env_, data.view, words_, Flag::kCounts); }
 
-Status Call::build_routes(const std::int32_t* ids, const TableStorage& storage,
-                          std::uint64_t saved_rows) {
+Status Call::build_routes(const std::int32_t* ids, const TableStorage& storage) {
   const Plan& plan = ws_.plan;
   const auto experts = static_cast<std::uint32_t>(plan.shape.experts);
   const auto rank = static_cast<std::uint32_t>(ws_.rank);
@@ -187,7 +191,8 @@ Status Call::build_routes(const std::int32_t* ids, const TableStorage& storage,
   }
   std::memcpy(counts, ws_.arena() + at.counts,
               std::uint64_t{data.view.routes.num_ranks} * experts * sizeof(std::uint32_t));
-  data.view.routes = derive_tables(plan.geo, build_input(plan, ws_.rank, saved_rows), storage);
+  data.view.routes = derive_tables(
+      plan.geo, build_input(plan, ws_.rank, plan.sizes.saved_rows), storage);
   return {};
 }
 

@@ -10,7 +10,9 @@ namespace mok {
 // of the group, which poisons the workspace.
 class Call {
  public:
-  Call(Workspace::Impl& ws, CallKind kind, std::int64_t tokens, std::uint32_t sequence);
+  // `released`: a backward whose context has given its saved rows up; all ranks' must have.
+  Call(Workspace::Impl& ws, CallKind kind, std::int64_t tokens, std::uint32_t sequence,
+       Flagged released = Flagged::kNo);
 
   // Waits until every rank's arena is there and agrees (first call), then until all have left the
   // previous call; zeroes counters and cursors.
@@ -21,8 +23,7 @@ class Call {
   // Tells the others that everything is staged.
   void start();
   // Forward: sorts `ids`, exchanges counts, derives the tables in `storage`. Includes start().
-  [[nodiscard]] Status build_routes(const std::int32_t* ids, const TableStorage& storage,
-                                    std::uint64_t saved_rows);
+  [[nodiscard]] Status build_routes(const std::int32_t* ids, const TableStorage& storage);
   // Backward and recompute: no counts are exchanged, but the ranks still tell which call this is.
   void enter();
   // Runs both queues on the team and reports.

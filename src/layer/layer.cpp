@@ -78,8 +78,7 @@ Result<CallReport> forward(Workspace& workspace, const ForwardArgs& args) {
       call.data.saved = context->saved.data();
     }
   }
-  const std::uint64_t saved_rows = context != nullptr ? ws.plan.sizes.saved_rows : 0;
-  if (Status status = call.build_routes(ids, storage, saved_rows); !status.ok()) {
+  if (Status status = call.build_routes(ids, storage); !status.ok()) {
     return failure(std::move(status));
   }
   Result<CallReport> report = call.run();
@@ -100,7 +99,8 @@ Result<CallReport> backward(Workspace& workspace, const BackwardArgs& args) {
   const Layout& layout = ws.plan.layout;
   const Context::Impl& context = args.context->impl();
   const bool holds = context.state == State::kFilled && ws.plan.options.save == Save::kAll;
-  Call call(ws, CallKind::kBackward, context.tokens, context.sequence);
+  Call call(ws, CallKind::kBackward, context.tokens, context.sequence,
+            context.state == State::kReleased ? Flagged::kYes : Flagged::kNo);
   if (Status status = call.open(); !status.ok()) {
     return failure(std::move(status));
   }

@@ -9,9 +9,9 @@ template <RoleEnv Env, class Geo, RoleBodies Bodies>
 [[nodiscard]] MOK_HD RoleEnd comm_loop(Env& env, const RoleCall<Geo>& call, Bodies& bodies) {
   const CommQueue<Geo> queue(call.view);
   const std::uint32_t size = queue.size();
-  std::uint32_t ticket = env.claim(call.cursors.comm);
+  std::uint32_t ticket = env.claim(call.share.comm_cursor);
   while (ticket < size) {
-    const std::uint32_t next = env.claim(call.cursors.comm);  // one ahead, as the scheduler does
+    const std::uint32_t next = env.claim(call.share.comm_cursor);  // one ahead, as the scheduler does
     const bool aborted = env.aborted();
     const Task task = queue.task(ticket);
     if (aborted) {
@@ -28,7 +28,7 @@ template <RoleEnv Env, class Geo, RoleBodies Bodies>
   if (env.aborted()) {
     return RoleEnd::kAborted;
   }
-  leave(env, call.view, call.words, call.num_leavers);
+  leave(env, call.view, call.words, call.share.num_leavers);
   return RoleEnd::kDone;
 }
 

@@ -45,19 +45,19 @@ MOK_HD constexpr RoleEnd role_end(WaitResult result) {
   return result == WaitResult::kAborted ? RoleEnd::kAborted : RoleEnd::kFailed;
 }
 
-// The next unclaimed tickets of this rank; 0 when a call opens.
-struct Cursors {
-  std::uint32_t* compute = nullptr;
-  std::uint32_t* comm = nullptr;
+// What all roles of one rank share beside the protocol's words.
+struct RoleShare {
+  std::uint32_t* compute_cursor = nullptr;  // the next unclaimed ticket; 0 when a call opens
+  std::uint32_t* comm_cursor = nullptr;
+  std::uint32_t num_leavers = 0;  // storers and comm roles of the rank: those that touch other ranks
 };
 
-// One call of one rank, as its roles see it.
+// One call of one rank, as its roles see it. References: on the GPU they cost no registers.
 template <class Geo>
 struct RoleCall {
   const CallView<Geo>& view;
   const WordTable& words;
-  Cursors cursors;
-  std::uint32_t num_leavers = 0;  // storers and comm roles of the rank: they touch other ranks
+  const RoleShare& share;
 };
 
 // By one role of the rank, before or while the others start: this rank's inputs are staged, and

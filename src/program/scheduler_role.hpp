@@ -16,9 +16,9 @@ template <RoleEnv Env, class Geo, Pipe P, RoleBodies Bodies>
   const std::uint32_t size = queue.size();
   RoleEnd end = RoleEnd::kDone;
   PipeState at;
-  std::uint32_t ticket = env.claim(call.cursors.compute);
+  std::uint32_t ticket = env.claim(call.share.compute_cursor);
   while (ticket < size) {
-    const std::uint32_t next = env.claim(call.cursors.compute);
+    const std::uint32_t next = env.claim(call.share.compute_cursor);
     const bool aborted = env.aborted();  // looked at before the decoding, used after it: latency
     const Task task = queue.task(ticket);
     end = aborted ? RoleEnd::kAborted : role_end(wait_task(env, call.view, call.words, task));

@@ -98,7 +98,7 @@ template <RoleEnv Env, class Geo, Pipe M, Pipe P, RoleBodies Bodies>
     publish_task(env, call.view, call.words, task);
   }
   if (end == RoleEnd::kDone && !env.aborted()) {
-    leave(env, call.view, call.words, call.num_leavers);
+    leave(env, call.view, call.words, call.share.num_leavers);
   }
   return end;
 }

@@ -3,7 +3,8 @@
 //
 // A phase takes whole experts until it has min_phase_tiles tiles and never exceeds a ring cell. An
 // expert larger than a cell starts a phase, is split at block borders, and ends its last phase: no two
-// split experts share a phase, so one spill buffer serves them all.
+// split experts share a phase, so one spill buffer serves them all. A block is cut where the saved rows
+// of a context end, so that each block is saved whole or not at all.
 #pragma once
 
 #include "core/geometry.hpp"
@@ -15,7 +16,7 @@ struct PartitionRule {
   std::uint32_t cell_rows = 0;
   std::uint32_t tiles_per_block = 1;  // of the GEMM with fewer tiles
   std::uint32_t min_phase_tiles = 1;  // two waves
-  std::uint32_t saved_rows = 0;       // padded rows that a saving context holds
+  std::uint32_t saved_rows = 0;       // padded rows that a saving context holds, n * row_pad
 };
 
 // What partition() reports for each block, in row order.
@@ -43,7 +44,6 @@ MOK_HD std::uint32_t partition(const Geo& geo, const PartitionRule& rule, std::u
   std::uint32_t phase_rows = 0;
   std::uint32_t phase_tiles = 0;
   bool open = false;
-  bool saving = true;
   for (std::uint32_t expert = 0; expert < num_local; ++expert) {
     const std::uint32_t rows = total_of(expert);
     if (rows == 0) {
@@ -55,9 +55,13 @@ MOK_HD std::uint32_t partition(const Geo& geo, const PartitionRule& rule, std::u
     if (open && (split || phase_rows + padded > rule.cell_rows)) {
       open = false;
     }
-    for (std::uint32_t done = 0; done < rows; done += geo.block_rows) {
+    std::uint32_t block = 0;
+    for (std::uint32_t done = 0; done < rows; done += block) {
       const std::uint32_t rest = rows - done;
-      const std::uint32_t block = rest < geo.block_rows ? rest : std::uint32_t{geo.block_rows};
+      block = rest < geo.block_rows ? rest : std::uint32_t{geo.block_rows};
+      if (row0 < rule.saved_rows && rule.saved_rows - row0 < block) {
+        block = rule.saved_rows - row0;
+      }
       const std::uint32_t block_padded = round_up(block, std::uint32_t{geo.row_pad});
       if (open && phase_rows + block_padded > rule.cell_rows) {
         open = false;
@@ -69,9 +73,9 @@ MOK_HD std::uint32_t partition(const Geo& geo, const PartitionRule& rule, std::u
         phase_rows = 0;
         phase_tiles = 0;
       }
-      saving = saving && row0 + block_padded <= rule.saved_rows;
       on_block(PartitionBlock{expert, done, block, block_padded, row0, num_phases - 1, opens_phase,
-                              opens_phase || done == 0, split, done + block == rows, saving});
+                              opens_phase || done == 0, split, done + block == rows,
+                              row0 + block_padded <= rule.saved_rows});
       row0 += block_padded;
       phase_rows += block_padded;
       phase_tiles += rule.tiles_per_block;

@@ -4,6 +4,6 @@
 source "$(dirname "$0")/../../tools/common.sh"
 
 configure arm
-cmake --build --preset arm --target mok_unit_tests -- --quiet
+build arm mok_unit_tests
 rm -f build/log/arm.xml
 ctest --preset arm --output-junit "$project_dir/build/log/arm.xml"

@@ -29,6 +29,7 @@ struct Claimer {
   std::uint32_t rank = 0;
   Queue queue = Queue::kCompute;
   bool busy = false;
+  std::uint32_t slowness = 1;  // how often it is passed over while it holds stores
   Task task;
   StepEnv env;
 };
@@ -45,6 +46,7 @@ class Emulation {
           claimer.rank = v.routes.rank;
           claimer.queue = queue;
           claimer.env.hold_stores = true;
+          claimer.slowness = random.one_in(3) ? 100 : 1;
           claimers_.push_back(claimer);
         }
       }
@@ -59,10 +61,13 @@ class Emulation {
       bool left = std::count(opening_.begin(), opening_.end(), Opening::kOpen) <
                   static_cast<std::ptrdiff_t>(opening_.size());
       for (std::uint32_t tries = 0; tries < 4 && !moved; ++tries) {
-        moved = step(claimers_[random_.below(static_cast<std::uint32_t>(claimers_.size()))]);
+        Claimer& c = claimers_[random_.below(static_cast<std::uint32_t>(claimers_.size()))];
+        moved = (c.env.held.empty() || random_.one_in(c.slowness)) && step(c);
       }
-      for (std::size_t i = 0; i < claimers_.size() && !moved; ++i) {
-        moved = step(claimers_[i]);
+      for (const bool may_land : {false, true}) {  // held stores land last
+        for (std::size_t i = 0; i < claimers_.size() && !moved; ++i) {
+          moved = (may_land || claimers_[i].env.held.empty()) && step(claimers_[i]);
+        }
       }
       for (const Claimer& claimer : claimers_) {
         left |=
@@ -263,7 +268,7 @@ TEST(Emulation, InStampOrderNothingEverWaits) {
 }
 
 TEST(Emulation, AnyInterleavingOfClaimersReachesTheEnd) {
-  for (std::uint64_t i = 0; i < 1500; ++i) {
+  for (std::uint64_t i = 0; i < 3000; ++i) {
     CallWorld world = draw_world(4, i);
     SCOPED_TRACE(describe(i, world));
     Random random(test_seed() + i);

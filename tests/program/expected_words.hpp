@@ -64,7 +64,8 @@ std::vector<RankWords> expected_words(const std::vector<CallView<Geo>>& views,
   for (std::size_t rank = 0; rank < views.size(); ++rank) {
     const CallView<Geo>& view = views[rank];
     const WordTable table{words[rank].counters.data(), peer_flags.data()};
-    publish_opening(env, RoleCall<Geo>{view, table, {}, num_leavers});
+    const RoleShare share{nullptr, nullptr, num_leavers};
+    publish_opening(env, RoleCall<Geo>{view, table, share});
     const auto publish_queue = [&](const auto& queue) {
       const std::uint32_t size = queue.size();
       for (std::uint32_t ticket = 0; ticket < size; ++ticket) {

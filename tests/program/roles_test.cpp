@@ -127,8 +127,8 @@ class Machine {
     ThreadEnv env(world_.abort, rank);
     RankMemory& own = *memory_[rank];
     const WordTable words{own.counters.data(), peer_flags_.data()};
-    const RoleCall<Geometry> call{own.view, words, Cursors{&own.compute_cursor, &own.comm_cursor},
-                                  num_leavers()};
+    const RoleShare share{&own.compute_cursor, &own.comm_cursor, num_leavers()};
+    const RoleCall<Geometry> call{own.view, words, share};
     const Mailbox<RolePipe> mailbox{RolePipe(cta.mailbox, env), cta.slots.data()};
     const Ring<RolePipe> ring{RolePipe(cta.ring, env), RolePipe(cta.handover, env), 1};
     TokenBodies bodies(world_, rank, cta.memory, role);
