@@ -1,22 +1,23 @@
 /* mok.h: the C ABI of MoK: mixture-of-experts training steps over the ranks of one group.
  *
- * Pure C11; C++ users take mok/layer.hpp instead, where sizes, layouts and meanings are described in full.
+ * Pure C11; C++ users take mok/layer.hpp instead, where sizes, layouts and meanings are described
+ * in full.
  *
- * Status     Every call returns a mok_status by value: code 0 (MOK_OK), or a code and one line that names
- *            argument, value and rule, or rank, site and call. No exception leaves a function.
- *            Bad arguments are refused before any side effect, and outputs stay as they were.
- * Growth     A struct with `struct_size` is set to zero first, or taken from its _INIT macro, and carries
- *            its own sizeof there. Later versions add fields at the end only; a field that the caller's
- *            struct lacks has its default. Structs without struct_size never change.
- * Ownership  _create makes a handle that the caller gives to the matching _destroy once (NULL is allowed),
- *            in any order. Tensors and structs are the caller's; a function keeps no pointer to them.
- * Threads    A workspace or context is used by one thread at a time; different ones are independent. A
- *            mok_world may be used by several threads at once. forward, backward and recompute wait for
- *            the other ranks, so each rank of a process calls from a thread of its own.
- * Streams    This is the CPU machine: nothing is queued, a call returns when its results are in memory.
+ * Status     Every call returns a mok_status by value: code 0 (MOK_OK), or a code and one line that
+ * names argument, value and rule, or rank, site and call. No exception leaves a function. Bad
+ * arguments are refused before any side effect, and outputs stay as they were. Growth     A struct
+ * with `struct_size` is set to zero first, or taken from its _INIT macro, and carries its own
+ * sizeof there. Later versions add fields at the end only; a field that the caller's struct lacks
+ * has its default. Structs without struct_size never change. Ownership  _create makes a handle that
+ * the caller gives to the matching _destroy once (NULL is allowed), in any order. Tensors and
+ * structs are the caller's; a function keeps no pointer to them. Threads    A workspace or context
+ * is used by one thread at a time; different ones are independent. A mok_world may be used by
+ * several threads at once. forward, backward and recompute wait for the other ranks, so each rank
+ * of a process calls from a thread of its own. Streams    This is the CPU machine: nothing is
+ * queued, a call returns when its results are in memory.
  *
- * bf16 values are uint16_t: the upper half of an IEEE binary32. MoK's library is C++: link it with the
- * C++ compiler, or add the C++ run-time library.
+ * bf16 values are uint16_t: the upper half of an IEEE binary32. MoK's library is C++: link it with
+ * the C++ compiler, or add the C++ run-time library.
  */
 #ifndef MOK_H
 #define MOK_H
@@ -57,9 +58,10 @@ typedef struct mok_status {
   char message[512]; /* one line that begins with the code's name; cut where it is longer */
 } mok_status;
 
-typedef struct mok_world mok_world;         /* one rank's place in its group */
-typedef struct mok_workspace mok_workspace; /* one rank's memory, for any number of layers of one shape */
-typedef struct mok_context mok_context;     /* what a forward leaves for its backward */
+typedef struct mok_world mok_world; /* one rank's place in its group */
+typedef struct mok_workspace
+    mok_workspace; /* one rank's memory, for any number of layers of one shape */
+typedef struct mok_context mok_context; /* what a forward leaves for its backward */
 
 /* As mok::LayerShape. */
 typedef struct mok_layer_shape {
@@ -85,37 +87,38 @@ typedef struct mok_options {
   int64_t saved_rows;  /* rows a context keeps, a multiple of 64; -1 = default */
   int32_t save;        /* MOK_SAVE_... */
   int32_t workers;     /* CPU threads a rank; 0 = as many as the machine allows */
-  const char *engine;  /* "scalar", "avx2", "avx512_bf16"; NULL or "auto" = the best that runs here */
+  const char*
+      engine; /* "scalar", "avx2", "avx512_bf16"; NULL or "auto" = the best that runs here */
   int64_t join_deadline_ms;     /* longest wait for a rank to enter a call */
   int64_t progress_deadline_ms; /* longest silence of a rank inside a call */
 } mok_options;
 #define MOK_OPTIONS_INIT \
   { sizeof(mok_options), 0, 0, 0, 0, 0, -1, 0, 0, NULL, 600000, 10000 }
 
-/* One matrix per local expert, last index contiguous: base + expert * expert_stride, or one pointer per
- * expert in `table`. Strides in elements. */
+/* One matrix per local expert, last index contiguous: base + expert * expert_stride, or one pointer
+ * per expert in `table`. Strides in elements. */
 typedef struct mok_expert_matrix {
-  const uint16_t *base;
+  const uint16_t* base;
   int64_t expert_stride;
   int64_t row_stride;
-  const uint16_t *const *table;
+  const uint16_t* const* table;
 } mok_expert_matrix;
 
 /* The same for gradients: uint16_t (bf16) or float elements, as the kind says. */
 typedef struct mok_grad_matrix {
-  void *base;
+  void* base;
   int64_t expert_stride;
   int64_t row_stride;
-  void *const *table;
+  void* const* table;
 } mok_grad_matrix;
 
-/* gate, up: [local E][I, H]; down: [local E][H, I]; shared: [S, H], [S, H], [H, S], zero where there is
- * no shared expert; shared_output_gate: [H] or NULL. */
+/* gate, up: [local E][I, H]; down: [local E][H, I]; shared: [S, H], [S, H], [H, S], zero where
+ * there is no shared expert; shared_output_gate: [H] or NULL. */
 typedef struct mok_weights {
   size_t struct_size;
   mok_expert_matrix gate, up, down;
   mok_expert_matrix shared_gate, shared_up, shared_down;
-  const uint16_t *shared_output_gate;
+  const uint16_t* shared_output_gate;
 } mok_weights;
 
 /* Shapes as mok_weights; the shared ones are sums over this rank's tokens only. */
@@ -125,42 +128,42 @@ typedef struct mok_weight_grads {
   int32_t shared_kind; /* MOK_GRAD_...: the shared expert and its output gate */
   mok_grad_matrix gate, up, down;
   mok_grad_matrix shared_gate, shared_up, shared_down;
-  void *shared_output_gate;
+  void* shared_output_gate;
 } mok_weight_grads;
 
 /* ids[tokens, k], -1 = no route, in one of two widths; weights[tokens, k]. */
 typedef struct mok_routing {
-  const int32_t *ids;
-  const int64_t *ids64; /* used when ids is NULL */
-  const float *weights;
+  const int32_t* ids;
+  const int64_t* ids64; /* used when ids is NULL */
+  const float* weights;
 } mok_routing;
 
 typedef struct mok_forward_args {
   size_t struct_size;
   int64_t tokens;    /* 0 .. max_tokens, may differ between ranks */
-  const uint16_t *x; /* [tokens, H] */
+  const uint16_t* x; /* [tokens, H] */
   mok_routing routing;
-  const mok_weights *weights;
-  uint16_t *y;          /* [tokens, H], overwritten */
-  mok_context *context; /* NULL: inference, nothing is kept */
+  const mok_weights* weights;
+  uint16_t* y;          /* [tokens, H], overwritten */
+  mok_context* context; /* NULL: inference, nothing is kept */
 } mok_forward_args;
 
 typedef struct mok_backward_args {
   size_t struct_size;
-  const mok_context *context; /* of the forward */
-  const uint16_t *x;          /* [tokens, H], as in the forward */
-  const uint16_t *dy;         /* [tokens, H] */
-  const mok_weights *weights; /* as in the forward */
-  uint16_t *dx;               /* [tokens, H], overwritten; the router's share is not included */
-  float *d_router;            /* [tokens, k], overwritten: dL/d(router weight), 0 for id -1 */
-  const mok_weight_grads *grads;
+  const mok_context* context; /* of the forward */
+  const uint16_t* x;          /* [tokens, H], as in the forward */
+  const uint16_t* dy;         /* [tokens, H] */
+  const mok_weights* weights; /* as in the forward */
+  uint16_t* dx;               /* [tokens, H], overwritten; the router's share is not included */
+  float* d_router;            /* [tokens, k], overwritten: dL/d(router weight), 0 for id -1 */
+  const mok_weight_grads* grads;
 } mok_backward_args;
 
 typedef struct mok_recompute_args {
   size_t struct_size;
-  mok_context *context;
-  const uint16_t *x;          /* [tokens, H], as in the forward */
-  const mok_weights *weights; /* as in the forward */
+  mok_context* context;
+  const uint16_t* x;          /* [tokens, H], as in the forward */
+  const mok_weights* weights; /* as in the forward */
 } mok_recompute_args;
 
 typedef struct mok_transfer_counts {
@@ -184,41 +187,47 @@ typedef struct mok_call_report {
 } mok_call_report;
 
 /* "0.1.0", static. Any thread, any time. */
-const char *mok_version(void);
+const char* mok_version(void);
 
-/* A group of num_ranks (1 .. 65535) ranks in this process. Fills worlds[0 .. num_ranks-1], one per rank,
- * each destroyed by itself. Workspaces do not need their world any more once they are made. */
-mok_status mok_world_create_local(int32_t num_ranks, mok_world **worlds);
-void mok_world_destroy(mok_world *world);
+/* A group of num_ranks (1 .. 65535) ranks in this process. Fills worlds[0 .. num_ranks-1], one per
+ * rank, each destroyed by itself. Workspaces do not need their world any more once they are made.
+ */
+mok_status mok_world_create_local(int32_t num_ranks, mok_world** worlds);
+void mok_world_destroy(mok_world* world);
 
-/* Bytes of one rank's workspace and of one context, from sizes alone: nothing is allocated. options may
- * be NULL (defaults), either output too. Any thread, any time. */
-mok_status mok_workspace_bytes(const mok_layer_shape *shape, const mok_options *options, int32_t num_ranks,
-                               uint64_t *workspace_bytes, uint64_t *context_bytes);
+/* Bytes of one rank's workspace and of one context, from sizes alone: nothing is allocated. options
+ * may be NULL (defaults), either output too. Any thread, any time. */
+mok_status mok_workspace_bytes(const mok_layer_shape* shape, const mok_options* options,
+                               int32_t num_ranks, uint64_t* workspace_bytes,
+                               uint64_t* context_bytes);
 
-/* Allocates and starts the rank's worker threads; waits for no other rank. All ranks of a group make
- * their workspaces in the same order with equal shape and options, else their first call fails. A
- * workspace must not be destroyed while a call of it runs; that others still run theirs is no harm. */
-mok_status mok_workspace_create(const mok_world *world, const mok_layer_shape *shape,
-                                const mok_options *options, mok_workspace **workspace);
-void mok_workspace_destroy(mok_workspace *workspace);
+/* Allocates and starts the rank's worker threads; waits for no other rank. All ranks of a group
+ * make their workspaces in the same order with equal shape and options, else their first call
+ * fails. A workspace must not be destroyed while a call of it runs; that others still run theirs is
+ * no harm. */
+mok_status mok_workspace_create(const mok_world* world, const mok_layer_shape* shape,
+                                const mok_options* options, mok_workspace** workspace);
+void mok_workspace_destroy(mok_workspace* workspace);
 
-/* A context for the calls of this workspace or of another one of the same rank, shape and options. It may
- * outlive the workspace, be filled again, and be destroyed with or without a backward. */
-mok_status mok_context_create(const mok_workspace *workspace, mok_context **context);
-void mok_context_destroy(mok_context *context);
-/* Frees the saved rows and keeps the routing: a backward then computes all rows again, or mok_recompute
- * fills the context first. NULL is allowed. */
-void mok_context_release_saved(mok_context *context);
+/* A context for the calls of this workspace or of another one of the same rank, shape and options.
+ * It may outlive the workspace, be filled again, and be destroyed with or without a backward. */
+mok_status mok_context_create(const mok_workspace* workspace, mok_context** context);
+void mok_context_destroy(mok_context* context);
+/* Frees the saved rows and keeps the routing: a backward then computes all rows again, or
+ * mok_recompute fills the context first. NULL is allowed. */
+void mok_context_release_saved(mok_context* context);
 
-/* One layer forward, its backward, and the recomputation of a context. Calls of the group: every rank
- * makes the same calls in the same order, with matching contexts, and each returns when the rank's
- * results are there. Inputs must not change until then. report may be NULL; else its struct_size is set.
- * A failure other than MOK_BAD_ARGUMENT may leave outputs half written and poisons the group's
- * workspaces: destroy them and make new ones. */
-mok_status mok_forward(mok_workspace *workspace, const mok_forward_args *args, mok_call_report *report);
-mok_status mok_backward(mok_workspace *workspace, const mok_backward_args *args, mok_call_report *report);
-mok_status mok_recompute(mok_workspace *workspace, const mok_recompute_args *args, mok_call_report *report);
+/* One layer forward, its backward, and the recomputation of a context. Calls of the group: every
+ * rank makes the same calls in the same order, with matching contexts, and each returns when the
+ * rank's results are there. Inputs must not change until then. report may be NULL; else its
+ * struct_size is set. A failure other than MOK_BAD_ARGUMENT may leave outputs half written and
+ * poisons the group's workspaces: destroy them and make new ones. */
+mok_status mok_forward(mok_workspace* workspace, const mok_forward_args* args,
+                       mok_call_report* report);
+mok_status mok_backward(mok_workspace* workspace, const mok_backward_args* args,
+                        mok_call_report* report);
+mok_status mok_recompute(mok_workspace* workspace, const mok_recompute_args* args,
+                         mok_call_report* report);
 
 #ifdef __cplusplus
 }

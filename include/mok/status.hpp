@@ -13,16 +13,16 @@ namespace mok {
 // docs/errors.md lists for each code: cause, state afterwards, who acts.
 enum class Code : std::uint8_t {
   kOk = 0,
-  kBadArgument,    // the caller's mistake, refused before any side effect
-  kBadFile,        // a file that is missing, truncated, or not what it says
-  kEnvironment,    // the machine cannot do it: memory, engine, driver
-  kTimeout,        // a deadline passed while waiting for a rank
-  kPeerLost,       // a rank of the group is gone
-  kCallMismatch,   // the ranks of the group paired different calls
-  kAborted,        // another rank reported first, or the caller asked to stop
-  kPoisoned,       // an earlier failure left this workspace unusable: make a new one
-  kCheckFailed,    // a verification found a wrong number
-  kInternal,       // a broken invariant of MoK itself
+  kBadArgument,   // the caller's mistake, refused before any side effect
+  kBadFile,       // a file that is missing, truncated, or not what it says
+  kEnvironment,   // the machine cannot do it: memory, engine, driver
+  kTimeout,       // a deadline passed while waiting for a rank
+  kPeerLost,      // a rank of the group is gone
+  kCallMismatch,  // the ranks of the group paired different calls
+  kAborted,       // another rank reported first, or the caller asked to stop
+  kPoisoned,      // an earlier failure left this workspace unusable: make a new one
+  kCheckFailed,   // a verification found a wrong number
+  kInternal,      // a broken invariant of MoK itself
 };
 
 [[nodiscard]] std::string_view code_name(Code code);
@@ -44,11 +44,11 @@ class [[nodiscard]] Status {
   // A failure inside a call. `rank` is the rank to look at (the one that was waited for).
   struct WaitFacts {
     int rank = -1;
-    std::string site;           // docs/protocol.md names the sites
+    std::string site;  // docs/protocol.md names the sites
     std::uint64_t expected = 0;
     std::uint64_t seen = 0;
-    std::uint64_t epoch = 0;    // number of the call
-    int reporter = -1;          // the rank that found out
+    std::uint64_t epoch = 0;  // number of the call
+    int reporter = -1;        // the rank that found out
   };
   static Status wait_failed(Code code, WaitFacts facts);
   static Status poisoned(const Status& first);

@@ -17,7 +17,9 @@ Memory::Memory(std::uint64_t bytes) : bytes_(bytes) {
   data_ = static_cast<std::byte*>(std::aligned_alloc(kPage, whole == 0 ? kPage : whole));
 }
 
-Memory::~Memory() { std::free(data_); }
+Memory::~Memory() {
+  std::free(data_);
+}
 
 void ArenaSet::publish(int rank, Memory arena, std::string agreement) {
   Member& own = members_[static_cast<std::size_t>(rank)];
@@ -69,6 +71,8 @@ Result<std::vector<World>> World::local(int num_ranks) {
   return worlds;
 }
 
-int World::num_ranks() const { return group_->num_ranks(); }
+int World::num_ranks() const {
+  return group_->num_ranks();
+}
 
 }  // namespace mok

@@ -50,7 +50,9 @@ class ArenaSet {
   // Hands over a rank's arena, its shared words zeroed. `agreement` describes shape and options; all
   // ranks must hand over the same.
   void publish(int rank, Memory arena, std::string agreement);
-  [[nodiscard]] bool joined(int rank) const { return member(rank).joined.load(std::memory_order_acquire); }
+  [[nodiscard]] bool joined(int rank) const {
+    return member(rank).joined.load(std::memory_order_acquire);
+  }
   // After joined(rank).
   [[nodiscard]] std::byte* base(int rank) const { return member(rank).arena.data(); }
   [[nodiscard]] const std::string& agreement(int rank) const { return member(rank).agreement; }
@@ -76,7 +78,8 @@ class ArenaSet {
 
 class Group {
  public:
-  explicit Group(int num_ranks) : num_ranks_(num_ranks), next_set_(static_cast<std::size_t>(num_ranks)) {}
+  explicit Group(int num_ranks)
+      : num_ranks_(num_ranks), next_set_(static_cast<std::size_t>(num_ranks)) {}
 
   [[nodiscard]] int num_ranks() const { return num_ranks_; }
   // The set of this rank's next workspace.

@@ -24,8 +24,7 @@ class NamedCarver {
     }
     const std::uint64_t before = carver_.bytes();
     const std::uint64_t offset = carver_.take(count, element_bytes);
-    const std::uint64_t bytes =
-        carver_.overflow() ? Carver::kOverflow : carver_.bytes() - before;
+    const std::uint64_t bytes = carver_.overflow() ? Carver::kOverflow : carver_.bytes() - before;
     if (!terms_.empty() && terms_.back().name == name) {
       terms_.back().bytes = Carver::add(terms_.back().bytes, bytes);
     } else {

@@ -41,7 +41,7 @@ struct ArenaLayout {
   std::uint64_t bytes = 0;
 };
 
-struct LocalLayout {  // offsets from the start of the local memory
+struct LocalLayout {                  // offsets from the start of the local memory
   std::uint64_t hidden_ring = 0;      // bf16 [ring_rows, I]: hidden, or w*h
   std::uint64_t gate_ring = 0;        // bf16 [ring_rows, I]: gate, then d_gate
   std::uint64_t up_ring = 0;          // bf16 [ring_rows, I]: up, then d_up
@@ -63,7 +63,8 @@ struct LocalLayout {  // offsets from the start of the local memory
   std::uint64_t bytes = 0;
 };
 
-struct ContextLayout {  // two allocations: what every backward needs, and what can be computed again
+struct
+    ContextLayout {  // two allocations: what every backward needs, and what can be computed again
   std::uint64_t tables = 0;
   std::uint64_t ids = 0;      // i32 [T*k]
   std::uint64_t weights = 0;  // f32 [T*k]

@@ -44,8 +44,8 @@ Status validate_words(const LayerShape& shape, int num_ranks) {
   const std::uint64_t blocks = rows / kGeo.block_rows + local;
   const std::uint64_t width = u64(shape.hidden) + u64(shape.intermediate);
   const std::uint64_t tiles = Carver::mul(blocks, 4 * (width / kGeo.tile_cols + 4));
-  const std::uint64_t weight_tiles =
-      3 * (u64(shape.hidden) / kGeo.wgrad_rows + 1) * (u64(shape.intermediate) / kGeo.tile_cols + 2) * 2;
+  const std::uint64_t weight_tiles = 3 * (u64(shape.hidden) / kGeo.wgrad_rows + 1) *
+                                     (u64(shape.intermediate) / kGeo.tile_cols + 2) * 2;
   const std::uint64_t tickets = Carver::add(tiles, Carver::mul(blocks, weight_tiles));
   if (tickets >= (1ULL << 32)) {
     return Status::bad_argument("hidden", std::to_string(shape.hidden),
@@ -63,7 +63,9 @@ Status validate_words(const LayerShape& shape, int num_ranks) {
 
 }  // namespace
 
-std::string_view name(Dispatch value) { return value == Dispatch::kPull ? "pull" : "push"; }
+std::string_view name(Dispatch value) {
+  return value == Dispatch::kPull ? "pull" : "push";
+}
 std::string_view name(Combine value) {
   switch (value) {
     case Combine::kScatter: return "scatter";
@@ -72,7 +74,9 @@ std::string_view name(Combine value) {
   }
   return "?";
 }
-std::string_view name(Save value) { return value == Save::kAll ? "all" : "none"; }
+std::string_view name(Save value) {
+  return value == Save::kAll ? "all" : "none";
+}
 std::string_view name(Grad value) {
   switch (value) {
     case Grad::kBf16: return "bf16";
@@ -82,7 +86,9 @@ std::string_view name(Grad value) {
   return "?";
 }
 
-std::int64_t smallest_ring_rows() { return std::int64_t{kGeo.cells} * kGeo.block_rows; }
+std::int64_t smallest_ring_rows() {
+  return std::int64_t{kGeo.cells} * kGeo.block_rows;
+}
 
 std::int64_t default_ring_rows(const LayerShape& shape, int num_ranks) {
   const std::int64_t balanced = round_up(shape.max_tokens * shape.topk, std::int64_t{kGeo.row_pad});
@@ -91,8 +97,8 @@ std::int64_t default_ring_rows(const LayerShape& shape, int num_ranks) {
 }
 
 std::int64_t default_saved_rows(const LayerShape& shape, int num_ranks) {
-  const std::int64_t balanced =
-      round_up(ceil_div(shape.max_tokens * shape.topk * 5, std::int64_t{4}), std::int64_t{kGeo.row_pad});
+  const std::int64_t balanced = round_up(
+      ceil_div(shape.max_tokens * shape.topk * 5, std::int64_t{4}), std::int64_t{kGeo.row_pad});
   return balanced + kGeo.row_pad * local_expert_count(shape, num_ranks);
 }
 
@@ -112,7 +118,8 @@ Status validate(const LayerShape& shape, const Options& options, int num_ranks) 
       range("topk", shape.topk, 1, 32, "must be 1 .. 32"),
       range("workers", options.workers, 0, 1024, "must be 0 (automatic) .. 1024"),
       range("join-deadline-ms", options.join_deadline_ms, 1, 1LL << 40, "must be 1 .. 2^40"),
-      range("progress-deadline-ms", options.progress_deadline_ms, 1, 1LL << 40, "must be 1 .. 2^40"),
+      range("progress-deadline-ms", options.progress_deadline_ms, 1, 1LL << 40,
+            "must be 1 .. 2^40"),
   };
   for (const Status& check : checks) {
     if (!check.ok()) {
@@ -128,7 +135,8 @@ Status validate(const LayerShape& shape, const Options& options, int num_ranks) 
                                 "must be at most 65535 a rank");
   }
   if (shape.output_gate && shape.shared_intermediate == 0) {
-    return Status::bad_argument("output-gate", "on", "needs a shared expert (shared-intermediate > 0)");
+    return Status::bad_argument("output-gate", "on",
+                                "needs a shared expert (shared-intermediate > 0)");
   }
   if (shape.swiglu_limit && !(std::isfinite(*shape.swiglu_limit) && *shape.swiglu_limit > 0.0F)) {
     return Status::bad_argument("swiglu-limit", std::to_string(*shape.swiglu_limit),
@@ -139,18 +147,22 @@ Status validate(const LayerShape& shape, const Options& options, int num_ranks) 
       return Status::bad_argument("ring-rows", std::to_string(options.ring_rows),
                                   "must be at least " + std::to_string(smallest_ring_rows()));
     }
-    if (Status s = multiple("ring-rows", options.ring_rows, 64, "must be a multiple of 64"); !s.ok()) {
+    if (Status s = multiple("ring-rows", options.ring_rows, 64, "must be a multiple of 64");
+        !s.ok()) {
       return s;
     }
-    if (Status s = range("ring-rows", options.ring_rows, 0, kMost, "must be at most 2^31"); !s.ok()) {
+    if (Status s = range("ring-rows", options.ring_rows, 0, kMost, "must be at most 2^31");
+        !s.ok()) {
       return s;
     }
   }
   if (options.saved_rows != -1) {
-    if (Status s = range("saved-rows", options.saved_rows, 0, kMost, "must be 0 .. 2^31"); !s.ok()) {
+    if (Status s = range("saved-rows", options.saved_rows, 0, kMost, "must be 0 .. 2^31");
+        !s.ok()) {
       return s;
     }
-    if (Status s = multiple("saved-rows", options.saved_rows, 64, "must be a multiple of 64"); !s.ok()) {
+    if (Status s = multiple("saved-rows", options.saved_rows, 64, "must be a multiple of 64");
+        !s.ok()) {
       return s;
     }
   }

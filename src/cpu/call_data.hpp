@@ -21,7 +21,8 @@ struct CallData {
   const Layout* layout = nullptr;
   std::byte* const* arenas = nullptr;  // [R]
   std::byte* local = nullptr;
-  std::byte* saved = nullptr;  // the context's saved rows: written by forward and recompute, read by backward
+  std::byte* saved =
+      nullptr;  // the context's saved rows: written by forward and recompute, read by backward
   const Engine* engine = nullptr;
   float limit = std::numeric_limits<float>::infinity();  // SwiGLU clamp
   const std::int32_t* ids = nullptr;                     // [tokens, k]
@@ -105,7 +106,8 @@ struct CallData {
 
 // Matrix of one expert in the caller's layout.
 inline const Bf16* expert_matrix(const ExpertMatrix& m, std::uint32_t expert) {
-  return m.table != nullptr ? m.table[expert] : m.base + static_cast<std::int64_t>(expert) * m.expert_stride;
+  return m.table != nullptr ? m.table[expert]
+                            : m.base + static_cast<std::int64_t>(expert) * m.expert_stride;
 }
 
 // What a worker owns during a call: accumulators, packing memory, transfer counts.

@@ -11,8 +11,7 @@ std::uint32_t CpuEnv::rank_to_blame(std::uint32_t rank) const {
   for (std::uint32_t hop = 0; hop < sync_.num_ranks; ++hop) {
     std::uint32_t next = rank;
     for (std::uint32_t worker = 0; worker < sync_.workers; ++worker) {
-      const std::uint64_t state =
-          sync_.host(rank).state(worker).load(std::memory_order_relaxed);
+      const std::uint64_t state = sync_.host(rank).state(worker).load(std::memory_order_relaxed);
       const auto site = static_cast<Site>(state >> 32);
       if (site == Site::kTask) {
         return rank;

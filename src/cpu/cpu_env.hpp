@@ -42,7 +42,8 @@ struct RankSync {
   std::uint64_t epoch = 0;
 
   [[nodiscard]] HostWords host(std::uint32_t of) const {
-    return HostWords{reinterpret_cast<std::uint64_t*>(set->base(static_cast<int>(of)) + host_words_offset)};
+    return HostWords{
+        reinterpret_cast<std::uint64_t*>(set->base(static_cast<int>(of)) + host_words_offset)};
   }
 };
 

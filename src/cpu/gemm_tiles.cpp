@@ -34,11 +34,23 @@ void run_gate_up(const CallData& d, const GateUpTile& t, Worker& worker) {
   const Operand x{t.x, t.x_stride, Major::kK};
   const int rows = static_cast<int>(t.rows);
   const int cols = static_cast<int>(t.cols);
-  d.engine->gemm({x, {t.gate_weight + t.col0 * t.gate_stride, t.gate_stride, Major::kK}, rows, cols,
-                  d.hidden(), acc, stride, Accumulate::kOverwrite},
+  d.engine->gemm({x,
+                  {t.gate_weight + t.col0 * t.gate_stride, t.gate_stride, Major::kK},
+                  rows,
+                  cols,
+                  d.hidden(),
+                  acc,
+                  stride,
+                  Accumulate::kOverwrite},
                  worker.scratch->packing);
-  d.engine->gemm({x, {t.up_weight + t.col0 * t.up_stride, t.up_stride, Major::kK}, rows, cols,
-                  d.hidden(), acc + half, stride, Accumulate::kOverwrite},
+  d.engine->gemm({x,
+                  {t.up_weight + t.col0 * t.up_stride, t.up_stride, Major::kK},
+                  rows,
+                  cols,
+                  d.hidden(),
+                  acc + half,
+                  stride,
+                  Accumulate::kOverwrite},
                  worker.scratch->packing);
   for (std::uint32_t row = 0; row < t.rows; ++row) {
     const float* line = acc + row * stride;
@@ -147,15 +159,16 @@ void shared_down_tile(const CallData& d, const Task& task, Worker& worker) {
   const std::int64_t width = d.view.shared_intermediate;
   const std::int64_t stride = d.weights.shared_down.row_stride;
   float* acc = worker.scratch->acc;
-  d.engine->gemm({{d.mine<Bf16>(d.layout->local.shared_hidden) + tokens.first * width, width, Major::kK},
-                  {d.weights.shared_down.base + col0 * stride, stride, Major::kK},
-                  static_cast<int>(tokens.count),
-                  static_cast<int>(cols),
-                  width,
-                  acc,
-                  kMaxTileCols,
-                  Accumulate::kOverwrite},
-                 worker.scratch->packing);
+  d.engine->gemm(
+      {{d.mine<Bf16>(d.layout->local.shared_hidden) + tokens.first * width, width, Major::kK},
+       {d.weights.shared_down.base + col0 * stride, stride, Major::kK},
+       static_cast<int>(tokens.count),
+       static_cast<int>(cols),
+       width,
+       acc,
+       kMaxTileCols,
+       Accumulate::kOverwrite},
+      worker.scratch->packing);
   Bf16* out = d.mine<Bf16>(d.layout->local.shared_out);
   for (std::uint32_t row = 0; row < tokens.count; ++row) {
     row_to_bf16(acc + std::uint64_t{row} * kMaxTileCols,

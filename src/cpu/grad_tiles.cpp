@@ -78,11 +78,23 @@ struct InputGradTile {
 void run_input_grad(const CallData& d, const InputGradTile& t, Worker& worker) {
   const int rows = static_cast<int>(t.rows);
   const int cols = static_cast<int>(t.cols);
-  d.engine->gemm({{t.d_gate, t.width, Major::kK}, {t.gate + t.col0, t.gate_stride, Major::kMn}, rows,
-                  cols, t.width, worker.scratch->acc, kMaxTileCols, Accumulate::kOverwrite},
+  d.engine->gemm({{t.d_gate, t.width, Major::kK},
+                  {t.gate + t.col0, t.gate_stride, Major::kMn},
+                  rows,
+                  cols,
+                  t.width,
+                  worker.scratch->acc,
+                  kMaxTileCols,
+                  Accumulate::kOverwrite},
                  worker.scratch->packing);
-  d.engine->gemm({{t.d_up, t.width, Major::kK}, {t.up + t.col0, t.up_stride, Major::kMn}, rows, cols,
-                  t.width, worker.scratch->acc, kMaxTileCols, Accumulate::kContinue},
+  d.engine->gemm({{t.d_up, t.width, Major::kK},
+                  {t.up + t.col0, t.up_stride, Major::kMn},
+                  rows,
+                  cols,
+                  t.width,
+                  worker.scratch->acc,
+                  kMaxTileCols,
+                  Accumulate::kContinue},
                  worker.scratch->packing);
 }
 
@@ -149,8 +161,8 @@ void shared_hidden_grad_tile(const CallData& d, const Task& task, Worker& worker
                 : nullptr;
   t.scaled_hidden = d.mine<Bf16>(d.layout->local.shared_hidden) + at;
   t.num_partials = static_cast<std::uint32_t>(d.sizes->shared_partials);
-  t.partials = d.mine<float>(d.layout->local.shared_partials) +
-               std::uint64_t{tokens.first} * t.num_partials;
+  t.partials =
+      d.mine<float>(d.layout->local.shared_partials) + std::uint64_t{tokens.first} * t.num_partials;
   run_hidden_grad(d, t, worker);
 }
 

@@ -62,7 +62,8 @@ void reduce_stripe(const CallData& d, const Task& task, Worker& worker) {
   const bool is_backward = d.view.kind == CallKind::kBackward;
   const bool gate = d.view.output_gate == Flagged::kYes;
   const std::uint32_t first = task.index * d.view.geo.token_stripe;
-  const std::uint32_t last = std::min<std::uint32_t>(first + d.view.geo.token_stripe, d.view.tokens);
+  const std::uint32_t last =
+      std::min<std::uint32_t>(first + d.view.geo.token_stripe, d.view.tokens);
   const Bf16* landing = d.own<Bf16>(d.layout->arena.landing);
   const float* dw = d.own<float>(d.layout->arena.dw_landing);
   for (std::uint32_t token = first; token < last; ++token) {
@@ -74,8 +75,8 @@ void reduce_stripe(const CallData& d, const Task& task, Worker& worker) {
       axpy_bf16(scaled ? d.mine<float>(d.layout->local.shared_scale)[token] : 1.0F, shared, sum,
                 static_cast<std::int64_t>(width));
       if (gate && is_backward) {
-        axpy_bf16(d.mine<float>(d.layout->local.shared_dz)[token], d.weights.shared_output_gate, sum,
-                  static_cast<std::int64_t>(width));
+        axpy_bf16(d.mine<float>(d.layout->local.shared_dz)[token], d.weights.shared_output_gate,
+                  sum, static_cast<std::int64_t>(width));
       }
     }
     for (std::uint32_t i = 0; i < topk; ++i) {

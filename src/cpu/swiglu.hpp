@@ -8,9 +8,13 @@
 
 namespace mok::cpu {
 
-inline float sigmoid(float z) { return 1.0F / (1.0F + std::exp(-z)); }
+inline float sigmoid(float z) {
+  return 1.0F / (1.0F + std::exp(-z));
+}
 
-inline float clamp_gate(float gate, float limit) { return gate > limit ? limit : gate; }
+inline float clamp_gate(float gate, float limit) {
+  return gate > limit ? limit : gate;
+}
 inline float clamp_up(float up, float limit) {
   return up > limit ? limit : (up < -limit ? -limit : up);
 }

@@ -10,7 +10,9 @@ namespace {
 
 constexpr RowRoute kPadRoute{kNoOwner, 0};
 
-bool backward(const CallData& d) { return d.view.kind == CallKind::kBackward; }
+bool backward(const CallData& d) {
+  return d.view.kind == CallKind::kBackward;
+}
 
 void copy_row(Bf16* to, const Bf16* from, std::uint64_t count) {
   std::memcpy(to, from, count * sizeof(Bf16));
@@ -45,8 +47,8 @@ StripeRows stripe_rows(const CallData& d, const Task& task) {
 }
 
 void zero_pads(const CallData& d, Bf16* rows, const StripeRows& s) {
-  std::fill(rows + std::uint64_t{s.real} * d.view.hidden, rows + std::uint64_t{s.last} * d.view.hidden,
-            Bf16{});
+  std::fill(rows + std::uint64_t{s.real} * d.view.hidden,
+            rows + std::uint64_t{s.last} * d.view.hidden, Bf16{});
 }
 void mark_pads(RowRoute* routes, float* weights, const StripeRows& s) {
   std::fill(routes + s.real, routes + s.last, kPadRoute);
@@ -75,8 +77,8 @@ void for_each_source(const CallData& d, const Task& task, const StripeRows& s, F
   for (std::uint32_t row = s.first; row < s.real; ++row) {
     source = source_of(r, b.expert, index0 + row, source);
     const std::uint32_t place =
-        r.slot_offset[static_cast<std::uint64_t>(source) * r.local_experts + b.expert] + index0 + row -
-        prefix[source];
+        r.slot_offset[static_cast<std::uint64_t>(source) * r.local_experts + b.expert] + index0 +
+        row - prefix[source];
     f(row, source, d.arena<std::uint32_t>(source, d.layout->arena.sorted_slots)[place]);
   }
 }
@@ -152,14 +154,15 @@ void push_x(const CallData& d, const Task& task, Worker& worker) {
   auto* ring = d.arena<Bf16>(record.peer, d.layout->arena.x_ring);
   auto* routes = d.arena<RowRoute>(record.peer, d.layout->arena.routes);
   const bool tag = d.view.kind == CallKind::kForward;
-  for_each_exchange(d, task, record_window(d.view.kind), [&](std::uint32_t slot, std::uint32_t row) {
-    copy_row(ring + peer_ring_row(d, record, row) * width,
-             d.own<Bf16>(d.layout->arena.x) + slot / d.view.routes.topk * width, width);
-    count_write(d, worker.counts.dispatch, record.peer, 1, width);
-    if (tag) {
-      routes[peer_route_row(d, record, row)] = RowRoute{d.view.routes.rank, slot};
-    }
-  });
+  for_each_exchange(
+      d, task, record_window(d.view.kind), [&](std::uint32_t slot, std::uint32_t row) {
+        copy_row(ring + peer_ring_row(d, record, row) * width,
+                 d.own<Bf16>(d.layout->arena.x) + slot / d.view.routes.topk * width, width);
+        count_write(d, worker.counts.dispatch, record.peer, 1, width);
+        if (tag) {
+          routes[peer_route_row(d, record, row)] = RowRoute{d.view.routes.rank, slot};
+        }
+      });
 }
 
 void push_dy(const CallData& d, const Task& task, Worker& worker) {

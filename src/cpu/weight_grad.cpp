@@ -59,8 +59,12 @@ class TileSum {
     return scratch_.acc;
   }
 
-  void spill(float* segment, float* sum, std::int64_t stride) const { copy<true>(segment, sum, stride); }
-  void reload(float* segment, float* sum, std::int64_t stride) { copy<false>(segment, sum, stride); }
+  void spill(float* segment, float* sum, std::int64_t stride) const {
+    copy<true>(segment, sum, stride);
+  }
+  void reload(float* segment, float* sum, std::int64_t stride) {
+    copy<false>(segment, sum, stride);
+  }
 
  private:
   void close_segment(bool first) {
@@ -104,14 +108,18 @@ Target target_of(const GradMatrix& m, std::uint32_t expert, std::size_t element_
   return {static_cast<std::byte*>(m.base) + offset * static_cast<std::int64_t>(element_bytes),
           m.row_stride};
 }
-std::size_t element_bytes(Grad kind) { return kind == Grad::kBf16 ? sizeof(Bf16) : sizeof(float); }
+std::size_t element_bytes(Grad kind) {
+  return kind == Grad::kBf16 ? sizeof(Bf16) : sizeof(float);
+}
 
 // `values` nullptr: zeros.
-void store(Grad kind, const Target& target, const WeightTile& tile, Shape shape, const float* values) {
+void store(Grad kind, const Target& target, const WeightTile& tile, Shape shape,
+           const float* values) {
   for (std::uint32_t row = 0; row < shape.rows; ++row) {
     const std::int64_t at = (tile.row0 + row) * target.row_stride + tile.col0;
     for (std::uint32_t col = 0; col < shape.cols; ++col) {
-      const float value = values == nullptr ? 0.0F : values[std::uint64_t{row} * kMaxTileCols + col];
+      const float value =
+          values == nullptr ? 0.0F : values[std::uint64_t{row} * kMaxTileCols + col];
       switch (kind) {
         case Grad::kBf16: static_cast<Bf16*>(target.base)[at + col] = to_bf16(value); break;
         case Grad::kFp32: static_cast<float*>(target.base)[at + col] = value; break;
@@ -186,8 +194,9 @@ void weight_grad_tile(const CallData& d, const Task& task, Worker& worker) {
     sum.spill(segment, total, stride);
     return;
   }
-  store(d.grads.kind, target_of(routed_grad(d, tile.kind), part.expert, element_bytes(d.grads.kind)),
-        tile, shape, sum.finish());
+  store(d.grads.kind,
+        target_of(routed_grad(d, tile.kind), part.expert, element_bytes(d.grads.kind)), tile, shape,
+        sum.finish());
 }
 
 void shared_weight_grad_tile(const CallData& d, const Task& task, Worker& worker) {
@@ -200,8 +209,8 @@ void shared_weight_grad_tile(const CallData& d, const Task& task, Worker& worker
     p = {{d.dy + tile.row0, d.hidden(), Major::kMn},
          {d.mine<Bf16>(d.layout->local.shared_hidden) + tile.col0, stride, Major::kMn}};
   } else {
-    const std::uint64_t grad = tile.kind == WeightKind::kGate ? d.layout->local.shared_gate
-                                                              : d.layout->local.shared_up;
+    const std::uint64_t grad =
+        tile.kind == WeightKind::kGate ? d.layout->local.shared_gate : d.layout->local.shared_up;
     p = {{d.mine<Bf16>(grad) + tile.row0, stride, Major::kMn},
          {d.x + tile.col0, d.hidden(), Major::kMn}};
   }
@@ -221,8 +230,8 @@ void shared_weight_grad_tile(const CallData& d, const Task& task, Worker& worker
 void zero_grad_tile(const CallData& d, const Task& task) {
   const std::uint32_t expert = d.view.routes.empty_experts[task.index];
   const WeightTile tile = weight_tile(d.view.geo, d.view.hidden, d.view.intermediate, task.col);
-  store(d.grads.kind, target_of(routed_grad(d, tile.kind), expert, element_bytes(d.grads.kind)), tile,
-        tile_shape(d, tile, d.view.intermediate), nullptr);
+  store(d.grads.kind, target_of(routed_grad(d, tile.kind), expert, element_bytes(d.grads.kind)),
+        tile, tile_shape(d, tile, d.view.intermediate), nullptr);
 }
 
 }  // namespace mok::cpu

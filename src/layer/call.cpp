@@ -140,7 +140,8 @@ Status Call::open() {
     }
   }
   std::fill_n(words_.counters, ws_.plan.counters.size(), counter_value(data.view.epoch, 0));
-  auto* cursors = reinterpret_cast<std::uint32_t*>(ws_.local.data() + ws_.plan.layout.local.cursors);
+  auto* cursors =
+      reinterpret_cast<std::uint32_t*>(ws_.local.data() + ws_.plan.layout.local.cursors);
   std::fill_n(cursors, 32, 0U);
   for (cpu::Worker& worker : ws_.workers) {
     worker.counts = {};
@@ -164,8 +165,12 @@ void Call::stage_slots(const std::uint32_t* sorted_slots, const float* weights) 
   }
 }
 
-void Call::start() { publish_to_all(env_, data.view, words_, Flag::kStart); }
-void Call::enter() { publish_to_all(env_, data.view, words_, Flag::kCounts); }
+void Call::start() {
+  publish_to_all(env_, data.view, words_, Flag::kStart);
+}
+void Call::enter() {
+  publish_to_all(env_, data.view, words_, Flag::kCounts);
+}
 
 Status Call::build_routes(const std::int32_t* ids, const TableStorage& storage) {
   const Plan& plan = ws_.plan;
@@ -191,8 +196,8 @@ Status Call::build_routes(const std::int32_t* ids, const TableStorage& storage) 
   }
   std::memcpy(counts, ws_.arena() + at.counts,
               std::uint64_t{data.view.routes.num_ranks} * experts * sizeof(std::uint32_t));
-  data.view.routes = derive_tables(
-      plan.geo, build_input(plan, ws_.rank, plan.sizes.saved_rows), storage);
+  data.view.routes =
+      derive_tables(plan.geo, build_input(plan, ws_.rank, plan.sizes.saved_rows), storage);
   return {};
 }
 
@@ -201,9 +206,9 @@ Result<CallReport> Call::run() {
     settle_empty_owners(env_, data.view, words_);
   }
   routed_ = cpu::Clock::now();
-  auto* cursors = reinterpret_cast<std::uint32_t*>(ws_.local.data() + ws_.plan.layout.local.cursors);
-  cpu::CallRun run{&data, words_, &ws_.sync, cursors, cursors + 16,
-                   ws_.hook ? &ws_.hook : nullptr};
+  auto* cursors =
+      reinterpret_cast<std::uint32_t*>(ws_.local.data() + ws_.plan.layout.local.cursors);
+  cpu::CallRun run{&data, words_, &ws_.sync, cursors, cursors + 16, ws_.hook ? &ws_.hook : nullptr};
   std::vector<WaitResult> results(ws_.workers.size(), WaitResult::kReady);
   ws_.team->run([&](std::uint32_t worker) {
     results[worker] = cpu::run_worker(run, worker, ws_.workers[worker]);

@@ -30,7 +30,8 @@ Status check_matrix(const Matrix& m, const MatrixRule& rule) {
     return missing(rule.argument);
   }
   if (m.row_stride < rule.cols) {
-    return Status::bad_argument(std::string(rule.argument) + ".row_stride", std::to_string(m.row_stride),
+    return Status::bad_argument(std::string(rule.argument) + ".row_stride",
+                                std::to_string(m.row_stride),
                                 "must be at least " + std::to_string(rule.cols) + " elements");
   }
   if (m.table == nullptr && rule.num_experts > 1 &&
@@ -53,8 +54,8 @@ template <class Tensors>
 Status check_matrices(const Plan& plan, int rank, const Tensors& w, const char* prefix) {
   const LayerShape& s = plan.shape;
   const std::int64_t local =
-      local_experts(static_cast<std::uint32_t>(s.experts), static_cast<std::uint32_t>(plan.num_ranks),
-                    static_cast<std::uint32_t>(rank));
+      local_experts(static_cast<std::uint32_t>(s.experts),
+                    static_cast<std::uint32_t>(plan.num_ranks), static_cast<std::uint32_t>(rank));
   const std::int64_t shared = s.shared_intermediate > 0 ? 1 : 0;
   const std::string p(prefix);
   const std::string names[] = {p + "gate",        p + "up",        p + "down",
@@ -80,10 +81,11 @@ template <class Id>
 Status check_ids(const Id* ids, std::int64_t tokens, const LayerShape& shape) {
   for (std::int64_t slot = 0; slot < tokens * shape.topk; ++slot) {
     if (ids[slot] < -1 || ids[slot] >= shape.experts) {
-      return Status::bad_argument("ids[" + std::to_string(slot / shape.topk) + ", " +
-                                      std::to_string(slot % shape.topk) + "]",
-                                  std::to_string(ids[slot]),
-                                  "must be -1 (no route) or 0 .. " + std::to_string(shape.experts - 1));
+      return Status::bad_argument(
+          "ids[" + std::to_string(slot / shape.topk) + ", " + std::to_string(slot % shape.topk) +
+              "]",
+          std::to_string(ids[slot]),
+          "must be -1 (no route) or 0 .. " + std::to_string(shape.experts - 1));
     }
   }
   return {};
@@ -99,7 +101,8 @@ Status check_context(const Plan& plan, int rank, const Context* context) {
     return Status::bad_argument("context", impl.plan.agreement(),
                                 "must come from a workspace with the same shape and options");
   }
-  if (impl.state != Context::Impl::State::kEmpty && impl.view.rank != static_cast<std::uint32_t>(rank)) {
+  if (impl.state != Context::Impl::State::kEmpty &&
+      impl.view.rank != static_cast<std::uint32_t>(rank)) {
     return Status::bad_argument("context", "of rank " + std::to_string(impl.view.rank),
                                 "must belong to rank " + std::to_string(rank));
   }
@@ -107,8 +110,9 @@ Status check_context(const Plan& plan, int rank, const Context* context) {
 }
 
 Status check_filled(const Context& context) {
-  return context.filled() ? Status{}
-                          : Status::bad_argument("context", "empty", "needs a forward that filled it");
+  return context.filled()
+             ? Status{}
+             : Status::bad_argument("context", "empty", "needs a forward that filled it");
 }
 
 Status first_of(std::initializer_list<Status> checks) {
@@ -124,16 +128,18 @@ Status first_of(std::initializer_list<Status> checks) {
 
 Status check_forward(const Plan& plan, int rank, const ForwardArgs& args) {
   if (args.tokens < 0 || args.tokens > plan.shape.max_tokens) {
-    return Status::bad_argument("tokens", std::to_string(args.tokens),
-                                "must be 0 .. max_tokens = " + std::to_string(plan.shape.max_tokens));
+    return Status::bad_argument(
+        "tokens", std::to_string(args.tokens),
+        "must be 0 .. max_tokens = " + std::to_string(plan.shape.max_tokens));
   }
   const bool rows = args.tokens > 0;
-  Status status = first_of({need(args.x, "x", rows), need(args.y, "y", rows),
-                            need(args.routing.weights, "routing.weights", rows),
-                            need(args.routing.ids != nullptr ? static_cast<const void*>(args.routing.ids)
-                                                             : args.routing.ids64,
-                                 "routing.ids", rows),
-                            check_matrices(plan, rank, args.weights, "weights.")});
+  Status status =
+      first_of({need(args.x, "x", rows), need(args.y, "y", rows),
+                need(args.routing.weights, "routing.weights", rows),
+                need(args.routing.ids != nullptr ? static_cast<const void*>(args.routing.ids)
+                                                 : args.routing.ids64,
+                     "routing.ids", rows),
+                check_matrices(plan, rank, args.weights, "weights.")});
   if (status.ok() && args.context != nullptr) {
     status = check_context(plan, rank, args.context);
   }
@@ -160,7 +166,8 @@ Status check_backward(const Plan& plan, int rank, const BackwardArgs& args) {
 
 Status check_recompute(const Plan& plan, int rank, const RecomputeArgs& args) {
   if (plan.options.save == Save::kNone) {
-    return Status::bad_argument("save", "none", "recompute needs a context that saves (save = all)");
+    return Status::bad_argument("save", "none",
+                                "recompute needs a context that saves (save = all)");
   }
   if (Status status = check_context(plan, rank, args.context); !status.ok()) {
     return status;

@@ -29,13 +29,16 @@ struct Plan {
   CounterLayout counters;
   Layout layout;
 
-  [[nodiscard]] std::uint32_t workers() const { return static_cast<std::uint32_t>(options.workers); }
+  [[nodiscard]] std::uint32_t workers() const {
+    return static_cast<std::uint32_t>(options.workers);
+  }
   [[nodiscard]] PartitionRule partition_rule(std::uint64_t saved_rows) const;
   // What all ranks must agree on, as text.
   [[nodiscard]] std::string agreement() const;
 };
 // Validates, fills defaults, refuses what does not fit 64 bits. Allocates nothing.
-[[nodiscard]] Result<Plan> make_plan(const LayerShape& shape, const Options& options, int num_ranks);
+[[nodiscard]] Result<Plan> make_plan(const LayerShape& shape, const Options& options,
+                                     int num_ranks);
 [[nodiscard]] Result<Plan> make_plan(const LayerShape& shape, const Options& options, int num_ranks,
                                      const Geometry& geo);
 
@@ -48,8 +51,8 @@ class Workspace::Impl {
   comm::Memory local;
   std::unique_ptr<cpu::Team> team;
   cpu::RankSync sync;
-  std::vector<std::byte*> arenas;           // [R], known after the first call's join
-  std::vector<std::uint64_t*> peer_flags;   // [R]
+  std::vector<std::byte*> arenas;          // [R], known after the first call's join
+  std::vector<std::uint64_t*> peer_flags;  // [R]
   std::vector<cpu::Worker> workers;
   Epoch epoch = 0;
   std::uint64_t num_calls = 0;

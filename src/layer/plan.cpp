@@ -52,15 +52,14 @@ Result<Plan> make_plan(const LayerShape& shape, const Options& options, int num_
   extras.num_counters = plan.counters.size();
   extras.tables_bytes = plan.tables.bytes;
   extras.workers = plan.workers();
-  extras.worker_scratch_bytes =
-      kWorkerScratch + Carver::mul(sizeof(float), plan.sizes.hidden);
+  extras.worker_scratch_bytes = kWorkerScratch + Carver::mul(sizeof(float), plan.sizes.hidden);
   plan.layout = make_layout(plan.sizes, extras, plan.options.save);
   const std::uint64_t total =
       Carver::add(plan.layout.workspace_bytes(),
                   Carver::add(plan.layout.context.kept_bytes, plan.layout.context.saved_bytes));
   if (total == Carver::kOverflow) {
-    return failure(Status::bad_argument("shape", "over 2^64 bytes",
-                                        "workspace and context must fit 64 bits"));
+    return failure(
+        Status::bad_argument("shape", "over 2^64 bytes", "workspace and context must fit 64 bits"));
   }
   return plan;
 }
@@ -71,8 +70,8 @@ PartitionRule Plan::partition_rule(std::uint64_t saved_rows) const {
   constexpr std::uint64_t kMostRows = 0xffffffffU;
   PartitionRule rule;
   rule.cell_rows = static_cast<std::uint32_t>(sizes.cell_rows);
-  rule.tiles_per_block = std::min(TileCounts<Geometry>::gate_up(geo, width),
-                                  TileCounts<Geometry>::plain(geo, hidden));
+  rule.tiles_per_block =
+      std::min(TileCounts<Geometry>::gate_up(geo, width), TileCounts<Geometry>::plain(geo, hidden));
   rule.min_phase_tiles = 2 * workers();
   rule.saved_rows = static_cast<std::uint32_t>(std::min(saved_rows, kMostRows));
   return rule;
@@ -81,14 +80,14 @@ PartitionRule Plan::partition_rule(std::uint64_t saved_rows) const {
 std::string Plan::agreement() const {
   std::ostringstream text;
   text << "max_tokens " << shape.max_tokens << ", hidden " << shape.hidden << ", intermediate "
-       << shape.intermediate << ", shared_intermediate " << shape.shared_intermediate << ", experts "
-       << shape.experts << ", topk " << shape.topk << ", output_gate " << shape.output_gate
-       << ", swiglu_limit " << (shape.swiglu_limit ? std::to_string(*shape.swiglu_limit) : "none")
-       << ", dispatch " << name(options.dispatch) << ", combine " << name(options.combine)
-       << ", dy_dispatch " << name(options.dy_dispatch) << ", dx_combine "
-       << name(options.dx_combine) << ", ring_rows " << options.ring_rows << ", saved_rows "
-       << options.saved_rows << ", save " << name(options.save) << ", workers " << options.workers
-       << ", engine " << options.engine;
+       << shape.intermediate << ", shared_intermediate " << shape.shared_intermediate
+       << ", experts " << shape.experts << ", topk " << shape.topk << ", output_gate "
+       << shape.output_gate << ", swiglu_limit "
+       << (shape.swiglu_limit ? std::to_string(*shape.swiglu_limit) : "none") << ", dispatch "
+       << name(options.dispatch) << ", combine " << name(options.combine) << ", dy_dispatch "
+       << name(options.dy_dispatch) << ", dx_combine " << name(options.dx_combine) << ", ring_rows "
+       << options.ring_rows << ", saved_rows " << options.saved_rows << ", save "
+       << name(options.save) << ", workers " << options.workers << ", engine " << options.engine;
   return text.str();
 }
 

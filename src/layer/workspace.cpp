@@ -84,11 +84,21 @@ Workspace::Workspace(Workspace&&) noexcept = default;
 Workspace& Workspace::operator=(Workspace&&) noexcept = default;
 Workspace::~Workspace() = default;
 
-const LayerShape& Workspace::shape() const { return impl_->plan.shape; }
-const Options& Workspace::options() const { return impl_->plan.options; }
-std::string_view Workspace::engine() const { return impl_->engine->name; }
-int Workspace::rank() const { return impl_->rank; }
-int Workspace::num_ranks() const { return impl_->plan.num_ranks; }
+const LayerShape& Workspace::shape() const {
+  return impl_->plan.shape;
+}
+const Options& Workspace::options() const {
+  return impl_->plan.options;
+}
+std::string_view Workspace::engine() const {
+  return impl_->engine->name;
+}
+int Workspace::rank() const {
+  return impl_->rank;
+}
+int Workspace::num_ranks() const {
+  return impl_->plan.num_ranks;
+}
 std::uint64_t Workspace::allocated_bytes() const {
   return impl_->plan.layout.arena.bytes + impl_->local.bytes();
 }
@@ -110,7 +120,9 @@ Result<Context> Context::create(const Workspace& workspace) {
   return Context(std::move(context));
 }
 
-bool Context::filled() const { return impl_->state != Impl::State::kEmpty; }
+bool Context::filled() const {
+  return impl_->state != Impl::State::kEmpty;
+}
 std::uint64_t Context::allocated_bytes() const {
   return impl_->kept.bytes() + impl_->saved.bytes();
 }

@@ -45,7 +45,8 @@ struct TileCounts {
     return ceil_div(width, std::uint32_t{geo.tile_cols});
   }
   // One weight gradient [rows, cols].
-  MOK_HD_MEMBER static std::uint32_t weight(const Geo& geo, std::uint32_t rows, std::uint32_t cols) {
+  MOK_HD_MEMBER static std::uint32_t weight(const Geo& geo, std::uint32_t rows,
+                                            std::uint32_t cols) {
     return ceil_div(rows, std::uint32_t{geo.wgrad_rows}) * plain(geo, cols);
   }
   // down [H, width], gate [width, H], up [width, H], in this order.
@@ -73,7 +74,8 @@ MOK_HD WeightTile weight_tile(const Geo& geo, std::uint32_t hidden, std::uint32_
   if (kind != WeightKind::kDown) {
     rest -= kind == WeightKind::kGate ? down : down + each;
   }
-  const std::uint32_t cols = TileCounts<Geo>::plain(geo, kind == WeightKind::kDown ? width : hidden);
+  const std::uint32_t cols =
+      TileCounts<Geo>::plain(geo, kind == WeightKind::kDown ? width : hidden);
   return WeightTile{kind, rest / cols * geo.wgrad_rows, rest % cols * geo.tile_cols};
 }
 

@@ -46,7 +46,8 @@ struct CommQueue {
                 push_x ? Unit::kRecords : Unit::kWindowBlocks, record_window(v.kind), 0};
       case 1:
         return {push_dy ? TaskKind::kPushDy : TaskKind::kPullDy,
-                !backward ? Unit::kNothing : (push_dy ? Unit::kRecords : Unit::kBlocks), Window::kAll, 0};
+                !backward ? Unit::kNothing : (push_dy ? Unit::kRecords : Unit::kBlocks),
+                Window::kAll, 0};
       case 2:
         return {TaskKind::kReceiveX, push_x ? Unit::kWindowBlocks : Unit::kNothing, Window::kAll,
                 receive};
@@ -64,7 +65,8 @@ struct CommQueue {
   }
 
   // Stripes of the stream in phases before `phase`.
-  [[nodiscard]] MOK_HD_MEMBER std::uint32_t stripes_before(const Stream& s, std::uint32_t phase) const {
+  [[nodiscard]] MOK_HD_MEMBER std::uint32_t stripes_before(const Stream& s,
+                                                           std::uint32_t phase) const {
     const RouteView& r = v.routes;
     switch (s.unit) {
       case Unit::kNothing: return 0;
@@ -85,7 +87,9 @@ struct CommQueue {
     }
     return sum;
   }
-  [[nodiscard]] MOK_HD_MEMBER std::uint32_t steps() const { return v.routes.max_phases + lead() + 2; }
+  [[nodiscard]] MOK_HD_MEMBER std::uint32_t steps() const {
+    return v.routes.max_phases + lead() + 2;
+  }
   [[nodiscard]] MOK_HD_MEMBER std::uint32_t size() const { return before(steps()); }
 
   [[nodiscard]] MOK_HD_MEMBER Task task(std::uint32_t ticket) const {
@@ -114,7 +118,8 @@ struct CommQueue {
   }
 
   // Stripes of a record in a window.
-  [[nodiscard]] MOK_HD_MEMBER std::uint32_t record_stripes(std::uint32_t record, Window window) const {
+  [[nodiscard]] MOK_HD_MEMBER std::uint32_t record_stripes(std::uint32_t record,
+                                                           Window window) const {
     const auto w = static_cast<std::uint32_t>(window);
     return v.routes.records[record + 1].stripe0[w] - v.routes.records[record].stripe0[w];
   }
@@ -148,12 +153,13 @@ struct CommQueue {
   [[nodiscard]] MOK_HD_MEMBER Task block_stripe(const Stream& s, std::uint32_t phase,
                                                 std::uint32_t rest, std::uint32_t count) const {
     const RouteView& r = v.routes;
-    const BlockWindow w = s.unit == Unit::kWindowBlocks ? block_window(v.kind, r)
-                                                        : BlockWindow{0, r.num_blocks};
+    const BlockWindow w =
+        s.unit == Unit::kWindowBlocks ? block_window(v.kind, r) : BlockWindow{0, r.num_blocks};
     std::uint32_t low = clamp_to(first_block(r, phase), w.first, w.last);
     std::uint32_t high = clamp_to(first_block(r, phase + 1), w.first, w.last);
     const std::uint32_t row0 = r.blocks[low].row0;
-    const std::uint32_t start = r.blocks[low + ComputeQueue<Geo>::rotation(r, high - low)].row0 - row0;
+    const std::uint32_t start =
+        r.blocks[low + ComputeQueue<Geo>::rotation(r, high - low)].row0 - row0;
     const std::uint32_t stripe = (rest + start / v.geo.stripe_rows) % count;
     const std::uint32_t row = row0 + stripe * v.geo.stripe_rows;
     while (high - low > 1) {

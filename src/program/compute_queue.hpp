@@ -131,18 +131,17 @@ struct ComputeQueue {
       return task;
     }
     if (v.kind == CallKind::kBackward &&
-        block_tile(TaskKind::kHiddenGrad, first_block(r, low), first_block(r, low + 1), hidden_tiles,
-                   low, rest, task)) {
+        block_tile(TaskKind::kHiddenGrad, first_block(r, low), first_block(r, low + 1),
+                   hidden_tiles, low, rest, task)) {
       return task;
     }
     const std::uint32_t lag = low - 1;
-    const TaskKind out =
-        v.kind == CallKind::kForward ? TaskKind::kDown : TaskKind::kInputGrad;
+    const TaskKind out = v.kind == CallKind::kForward ? TaskKind::kDown : TaskKind::kInputGrad;
     if (block_tile(out, first_block(r, lag), first_block(r, low), out_tiles, lag, rest, task)) {
       return task;
     }
-    return Task{TaskKind::kWeightGrad, first_part(r, lag) + rest / weight_tiles, rest % weight_tiles,
-                lag};
+    return Task{TaskKind::kWeightGrad, first_part(r, lag) + rest / weight_tiles,
+                rest % weight_tiles, lag};
   }
 
   // Ticket `rest` among the tiles of blocks [from, to), visited from a place that the rank decides.

@@ -34,10 +34,11 @@ template <SyncEnv Env, class Geo>
   const bool start = wait.flag == Flag::kStart;
   const std::uint32_t stride =
       v.flags.index(wait.flag, 1, wait.cell) - v.flags.index(wait.flag, 0, wait.cell);
-  return wait_flags(env, words.peer_flags[v.routes.rank] + v.flags.index(wait.flag, 0, wait.cell),
-                    stride, wait.first, wait.last, flag_value(v.epoch, wait.payload),
-                    start ? FlagMatch::kExact : FlagMatch::kAtLeast,
-                    WaitInfo{wait.site, start ? DeadlineKind::kJoin : DeadlineKind::kProgress, 0, 0, 0});
+  return wait_flags(
+      env, words.peer_flags[v.routes.rank] + v.flags.index(wait.flag, 0, wait.cell), stride,
+      wait.first, wait.last, flag_value(v.epoch, wait.payload),
+      start ? FlagMatch::kExact : FlagMatch::kAtLeast,
+      WaitInfo{wait.site, start ? DeadlineKind::kJoin : DeadlineKind::kProgress, 0, 0, 0});
 }
 
 // Stores this rank's word of `flag` at one rank. Pairs with: wait_flags() there.
@@ -49,7 +50,8 @@ MOK_HD void store_flag(Env& env, const CallView<Geo>& v, const WordTable& words,
 }
 
 template <class Geo, class F>
-MOK_HD void for_each_owner_if(const CallView<Geo>& v, const Task& task, const SignalList& list, F f) {
+MOK_HD void for_each_owner_if(const CallView<Geo>& v, const Task& task, const SignalList& list,
+                              F f) {
   if (list.piece_rows_last > list.piece_rows_first) {
     for_each_owner(v.routes, task.index, list.piece_rows_first, list.piece_rows_last, f);
   }
@@ -58,7 +60,8 @@ MOK_HD void for_each_owner_if(const CallView<Geo>& v, const Task& task, const Si
 // Everything the task wrote happens before what its signals allow: the adds carry acquire and release,
 // so whoever completes a count has seen all that was counted before it stores the flag.
 template <SyncEnv Env, class Geo>
-MOK_HD void publish_task(Env& env, const CallView<Geo>& v, const WordTable& words, const Task& task) {
+MOK_HD void publish_task(Env& env, const CallView<Geo>& v, const WordTable& words,
+                         const Task& task) {
   const SignalRules<Geo> rules(v);
   const SignalList list = rules.of(task);
   for_each_owner_if(v, task, list, [&](std::uint32_t owner, std::uint32_t rows) {
@@ -89,15 +92,16 @@ MOK_HD void publish_to_all(Env& env, const CallView<Geo>& v, const WordTable& wo
 }
 // Waits until every rank's flag says the same call. Pairs with: publish_to_all() there.
 template <SyncEnv Env, class Geo>
-[[nodiscard]] MOK_HD WaitResult wait_for_all(Env& env, const CallView<Geo>& v, const WordTable& words,
-                                             Flag flag, Site site) {
+[[nodiscard]] MOK_HD WaitResult wait_for_all(Env& env, const CallView<Geo>& v,
+                                             const WordTable& words, Flag flag, Site site) {
   return wait_flags(env, words.peer_flags[v.routes.rank] + v.flags.index(flag, 0, 0), 1, 0,
                     v.routes.num_ranks - 1, flag_value(v.epoch, v.start_word), FlagMatch::kExact,
                     WaitInfo{site, DeadlineKind::kJoin, 0, 0, 0});
 }
 // Nothing of this rank's arena may be staged anew before every rank has left the previous call.
 template <SyncEnv Env, class Geo>
-[[nodiscard]] MOK_HD WaitResult wait_left(Env& env, const CallView<Geo>& v, const WordTable& words) {
+[[nodiscard]] MOK_HD WaitResult wait_left(Env& env, const CallView<Geo>& v,
+                                          const WordTable& words) {
   return wait_flags(env, words.peer_flags[v.routes.rank] + v.flags.index(Flag::kLeft, 0, 0), 1, 0,
                     v.routes.num_ranks - 1, flag_value(v.epoch - 1, 1), FlagMatch::kAtLeast,
                     WaitInfo{Site::kLeft, DeadlineKind::kProgress, 0, 0, 0});
@@ -114,7 +118,8 @@ MOK_HD void settle_empty_owners(Env& env, const CallView<Geo>& v, const WordTabl
 
 // Leaving: the last worker tells every rank that this one no longer touches their memory.
 template <SyncEnv Env, class Geo>
-MOK_HD void leave(Env& env, const CallView<Geo>& v, const WordTable& words, std::uint32_t num_workers) {
+MOK_HD void leave(Env& env, const CallView<Geo>& v, const WordTable& words,
+                  std::uint32_t num_workers) {
   const std::uint32_t before =
       env.add_acq_rel(words.counters + v.counters.index(Counter::kExit, 0), 1);
   if (counter_count(before) + 1 == num_workers) {

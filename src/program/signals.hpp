@@ -20,7 +20,9 @@ class SignalRules {
       case TaskKind::kPullX:
       case TaskKind::kReceiveX: s.add(at(Counter::kXReady, task.index), v_.geo.stripe_rows); break;
       case TaskKind::kPullDy:
-      case TaskKind::kReceiveDy: s.add(at(Counter::kDyReady, task.index), v_.geo.stripe_rows); break;
+      case TaskKind::kReceiveDy:
+        s.add(at(Counter::kDyReady, task.index), v_.geo.stripe_rows);
+        break;
       case TaskKind::kPushX:
         s.add(to_peer(Counter::kPushedX, Flag::kArriveX, record_window(v_.kind), task));
         break;

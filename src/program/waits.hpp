@@ -142,7 +142,8 @@ class WaitRules {
     }
   }
   MOK_HD_MEMBER void weight_grad(const Task& task, WaitList& w) const {
-    w.add(at(Counter::kHiddenGradDone, task.phase), done_.hidden_grad(task.phase), Site::kGradients);
+    w.add(at(Counter::kHiddenGradDone, task.phase), done_.hidden_grad(task.phase),
+          Site::kGradients);
     const std::uint32_t before = v_.routes.parts[task.index].wait_phase;
     if (before != kNoPhase) {
       w.add(at(Counter::kRetired, before), done_.retired(before), Site::kSpill);
@@ -164,7 +165,8 @@ class WaitRules {
     }
     if (v_.out_way == Combine::kPull) {
       w.add(at(Counter::kPulledAll, 0),
-            r.records[r.num_records].stripe0[static_cast<std::uint32_t>(Window::kAll)], Site::kArriveOut);
+            r.records[r.num_records].stripe0[static_cast<std::uint32_t>(Window::kAll)],
+            Site::kArriveOut);
     } else {
       w.set(FlagWait{Flag::kArriveOut, 0, r.num_ranks - 1, 0, 1, Site::kArriveOut});
     }

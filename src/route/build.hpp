@@ -164,7 +164,8 @@ std::uint32_t partition_of(const Geo& geo, const BuildInput& in, const std::uint
 }
 
 template <class Geo>
-void derive_exchange(const Geo& geo, const BuildInput& in, const TableStorage& to, RouteView& view) {
+void derive_exchange(const Geo& geo, const BuildInput& in, const TableStorage& to,
+                     RouteView& view) {
   const std::uint32_t* counts = to.words(to.at.counts);
   const std::uint32_t* own = counts + static_cast<std::uint64_t>(in.rank) * in.experts;
   std::uint32_t* own_offset = to.words(to.at.own_offset);
@@ -185,8 +186,7 @@ void derive_exchange(const Geo& geo, const BuildInput& in, const TableStorage& t
   view.max_phases = 0;
   record0[0] = 0;
   for (std::uint32_t peer = 0; peer < in.num_ranks; ++peer) {
-    const std::uint32_t phases =
-        partition_of(geo, in, counts, peer, [](const PartitionBlock&) {});
+    const std::uint32_t phases = partition_of(geo, in, counts, peer, [](const PartitionBlock&) {});
     while (view.max_phases < phases) {
       record0[++view.max_phases] = 0;
     }
@@ -217,7 +217,8 @@ void derive_exchange(const Geo& geo, const BuildInput& in, const TableStorage& t
         at = record0[b.phase]++;
         records[at] = ExchangeRecord{};
         records[at].first_expert = e;
-        records[at].first_index = b.index0 <= first ? 0 : (b.index0 < last ? b.index0 : last) - first;
+        records[at].first_index =
+            b.index0 <= first ? 0 : (b.index0 < last ? b.index0 : last) - first;
         records[at].peer = peer;
         records[at].phase = b.phase;
         records[at].phase_row0 = b.row0;

@@ -39,7 +39,8 @@ struct PartRecord {
   std::uint32_t num_blocks : 30;
   std::uint32_t reload : 1;  // starts from the accumulator that the previous part spilled
   std::uint32_t spill : 1;   // leaves its accumulator for the next part
-  std::uint32_t wait_phase;  // phase whose weight gradients used the spill memory before, or kNoPhase
+  std::uint32_t
+      wait_phase;  // phase whose weight gradients used the spill memory before, or kNoPhase
 };
 static_assert(sizeof(PartRecord) == 16);
 
@@ -49,8 +50,9 @@ enum class Window : std::uint32_t { kAll = 0, kSaved = 1, kReplay = 2 };
 
 // This rank's rows in one phase of one peer: what a push sends there, what an owner pulls from there.
 struct ExchangeRecord {
-  std::uint32_t stripe0[3];    // stripes before this record, by Window; a record that takes part has >= 1
-  std::uint32_t rows;          // this rank's rows in the peer's phase
+  std::uint32_t
+      stripe0[3];      // stripes before this record, by Window; a record that takes part has >= 1
+  std::uint32_t rows;  // this rank's rows in the peer's phase
   std::uint32_t saved_rows;    // how many of them lie in saved blocks of the peer (a prefix)
   std::uint32_t first_expert;  // global expert of the first row
   std::uint32_t first_index;   // its place among this rank's rows of that expert
@@ -71,13 +73,13 @@ struct RouteView {
   std::uint32_t num_ranks = 1;
   std::uint32_t experts = 0;
   std::uint32_t topk = 0;
-  std::uint32_t expert0 = 0;        // first global expert of this rank
+  std::uint32_t expert0 = 0;  // first global expert of this rank
   std::uint32_t local_experts = 0;
-  std::uint32_t num_rows = 0;       // real rows at this rank
+  std::uint32_t num_rows = 0;  // real rows at this rank
   std::uint32_t num_blocks = 0;
   std::uint32_t num_phases = 0;
   std::uint32_t num_parts = 0;
-  std::uint32_t num_empty = 0;      // local experts without rows
+  std::uint32_t num_empty = 0;  // local experts without rows
   std::uint32_t num_records = 0;
   std::uint32_t max_phases = 0;     // over all ranks
   std::uint32_t saved_blocks = 0;   // blocks that a saving context keeps (a prefix)

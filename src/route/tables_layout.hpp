@@ -11,9 +11,10 @@
 namespace mok {
 
 struct TablesLayout {
-  std::uint64_t counts = 0, source_prefix = 0, slot_offset = 0, expert_row0 = 0, blocks = 0, phases = 0,
-                parts = 0, empty_experts = 0, rows_of = 0, sorted_slots = 0, own_offset = 0,
-                own_prefix = 0, global_row0 = 0, records = 0, record0 = 0, bytes = 0;
+  std::uint64_t counts = 0, source_prefix = 0, slot_offset = 0, expert_row0 = 0, blocks = 0,
+                phases = 0, parts = 0, empty_experts = 0, rows_of = 0, sorted_slots = 0,
+                own_offset = 0, own_prefix = 0, global_row0 = 0, records = 0, record0 = 0,
+                bytes = 0;
 };
 
 inline TablesLayout make_tables_layout(const Sizes& s) {

@@ -32,9 +32,10 @@ enum class Site : std::uint32_t {
 };
 
 MOK_HD constexpr const char* site_name(Site site) {
-  constexpr const char* kNames[] = {
-      "none",      "join",    "left",    "counts",     "start",  "rows",      "arrive", "cell-free", "hidden",
-      "out-rows",  "ready",   "release", "arrive-out", "shared", "gradients", "spill",  "pipe",      "task"};
+  constexpr const char* kNames[] = {"none",  "join",    "left",       "counts", "start",
+                                    "rows",  "arrive",  "cell-free",  "hidden", "out-rows",
+                                    "ready", "release", "arrive-out", "shared", "gradients",
+                                    "spill", "pipe",    "task"};
   static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<unsigned>(Site::kNumSites));
   return kNames[static_cast<unsigned>(site)];
 }
@@ -56,8 +57,8 @@ struct WaitInfo {
 // (GPU: .gpu), flags by all ranks (GPU: .sys).
 template <class Env>
 concept SyncEnv = requires(Env env, const Env constant, const std::uint32_t* counter,
-                           std::uint32_t* counter_rw, const std::uint64_t* flag, std::uint64_t* flag_rw,
-                           typename Env::Watch watch, WaitInfo info) {
+                           std::uint32_t* counter_rw, const std::uint64_t* flag,
+                           std::uint64_t* flag_rw, typename Env::Watch watch, WaitInfo info) {
   { env.load_acquire(counter) } -> std::same_as<std::uint32_t>;
   { env.load_acquire(flag) } -> std::same_as<std::uint64_t>;
   { env.store_release(flag_rw, std::uint64_t{}) } -> std::same_as<void>;

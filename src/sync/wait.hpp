@@ -50,9 +50,10 @@ template <SyncEnv Env>
 enum class FlagMatch : std::uint32_t { kAtLeast, kExact };
 
 template <SyncEnv Env>
-[[nodiscard]] MOK_HD WaitResult wait_flags(Env& env, const std::uint64_t* flags, std::uint32_t stride,
-                                           std::uint32_t first, std::uint32_t last,
-                                           std::uint64_t target, FlagMatch match, WaitInfo info) {
+[[nodiscard]] MOK_HD WaitResult wait_flags(Env& env, const std::uint64_t* flags,
+                                           std::uint32_t stride, std::uint32_t first,
+                                           std::uint32_t last, std::uint64_t target,
+                                           FlagMatch match, WaitInfo info) {
   info.expected = target;
   const std::uint64_t enough =
       match == FlagMatch::kExact ? flag_value(flag_epoch(target), 0) : target;

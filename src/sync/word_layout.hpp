@@ -10,15 +10,15 @@ namespace mok {
 // Flags in a rank's arena, written by other ranks (and by the rank for itself). Celled flags have one
 // word per (rank, ring cell); their payload is phase + 1.
 enum class Flag : std::uint32_t {
-  kCounts,      // [rank] that rank's row of counts is here
-  kStart,       // [rank] that rank has staged its inputs; payload: call kind and context
-  kLeft,        // [rank] that rank has left the call
-  kArriveOut,   // [rank] all y (or dX) rows that rank owes this one have landed
-  kArriveX,     // [rank][cell] that rank has pushed its x rows of the phase
-  kArriveDy,    // [rank][cell] the same for dY rows
-  kFree,        // [rank][cell] that rank's x (dY) cell may be written: phase - cells is done
-  kReady,       // [rank][cell] that rank's y (dX) cell holds the phase, ready to be pulled
-  kRelease,     // [rank][cell] that rank has pulled its rows of the phase out of this rank's cell
+  kCounts,     // [rank] that rank's row of counts is here
+  kStart,      // [rank] that rank has staged its inputs; payload: call kind and context
+  kLeft,       // [rank] that rank has left the call
+  kArriveOut,  // [rank] all y (or dX) rows that rank owes this one have landed
+  kArriveX,    // [rank][cell] that rank has pushed its x rows of the phase
+  kArriveDy,   // [rank][cell] the same for dY rows
+  kFree,       // [rank][cell] that rank's x (dY) cell may be written: phase - cells is done
+  kReady,      // [rank][cell] that rank's y (dX) cell holds the phase, ready to be pulled
+  kRelease,    // [rank][cell] that rank has pulled its rows of the phase out of this rank's cell
   kNumFlags
 };
 inline constexpr std::uint32_t kNumFlags = static_cast<std::uint32_t>(Flag::kNumFlags);

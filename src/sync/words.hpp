@@ -21,7 +21,9 @@ inline constexpr std::uint32_t kCountMask = (1U << kCountBits) - 1U;
 MOK_HD constexpr std::uint32_t counter_value(Epoch epoch, std::uint32_t count) {
   return (epoch << kCountBits) | (count & kCountMask);
 }
-MOK_HD constexpr std::uint32_t counter_count(std::uint32_t value) { return value & kCountMask; }
+MOK_HD constexpr std::uint32_t counter_count(std::uint32_t value) {
+  return value & kCountMask;
+}
 MOK_HD constexpr bool counter_reached(std::uint32_t value, std::uint32_t target) {
   return static_cast<std::int32_t>(value - target) >= 0;
 }
