@@ -2,6 +2,9 @@
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)  # the C ABI's test
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
@@ -17,11 +20,12 @@ target_compile_options(
   mok_flags
   INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wsign-conversion>
+    $<$<COMPILE_LANGUAGE:C>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
     # std::bit_cast and other constexpr functions are called from device code.
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--fmad=false;-lineinfo;-Xptxas=-v;-Xcompiler=-ffp-contract=off,-Wall,-Wextra,-Wshadow>)
 if(MOK_WERROR)
   target_compile_options(
-    mok_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>
+    mok_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>
                         $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Werror>)
 endif()
 

@@ -1,5 +1,5 @@
 # mok_tests.cmake: one test program per folder of tests/, GPU programs, benchmarks, examples.
-#   tests/A/B/*.cpp         -> mok_test_A_B, label unit, tests named A_B/SUITE.NAME
+#   tests/A/B/*.cpp, *.c    -> mok_test_A_B, label unit, tests named A_B/SUITE.NAME
 #   *_slow_test.cpp         -> mok_test_A_B_slow, label slow (not in `make check`, not sanitized)
 #   *_property_test.cpp     -> left out where rapidcheck is not installed (cross builds)
 #   tests/support/          -> fixtures for all of them: #include "support/NAME.hpp"
@@ -32,6 +32,9 @@ if(mok_with_tests STREQUAL "OFF")
   return()
 endif()
 include(GoogleTest)
+if(NOT MOK_PORTABLE)
+  enable_language(C)  # tests/capi compiles mok.h as C
+endif()
 
 file(GLOB support_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp")
 if(MOK_PORTABLE)
@@ -81,10 +84,10 @@ endfunction()
 
 file(GLOB_RECURSE test_sources RELATIVE "${PROJECT_SOURCE_DIR}/tests" CONFIGURE_DEPENDS
      "${PROJECT_SOURCE_DIR}/tests/*_test.cpp")
-list(FILTER test_sources EXCLUDE REGEX "^(support|consumer|arm|fuzz|hygiene|gpu)/")
+list(FILTER test_sources EXCLUDE REGEX "^(support|consumer|fuzz|hygiene|gpu)/")
 if(MOK_PORTABLE)
   # What the Arm hosts must agree on: the shared headers and the CPU machine.
-  list(FILTER test_sources INCLUDE REGEX "^(core|sync|route|program|cpu|comm)/")
+  list(FILTER test_sources INCLUDE REGEX "^(core|sync|route|program|cpu|comm|arm)/")
 endif()
 if(NOT TARGET rapidcheck)
   list(FILTER test_sources EXCLUDE REGEX "_property_test\\.cpp$")
@@ -97,7 +100,8 @@ endforeach()
 list(REMOVE_DUPLICATES test_folders)
 foreach(folder IN LISTS test_folders)
   string(REPLACE "/" "_" name "${folder}")
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp")
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp"
+       "${PROJECT_SOURCE_DIR}/tests/${folder}/*.c")
   set(slow_sources ${sources})
   list(FILTER slow_sources INCLUDE REGEX "_slow_test\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "_slow_test\\.cpp$")

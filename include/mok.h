@@ -1,23 +1,26 @@
 /* mok.h: the C ABI of MoK: mixture-of-experts training steps over the ranks of one group.
  *
- * Pure C11; C++ users take mok/layer.hpp instead, where sizes, layouts and meanings are described
- * in full.
+ * Pure C11. C++ users take mok/layer.hpp instead, where layouts and meanings are told in full.
  *
- * Status     Every call returns a mok_status by value: code 0 (MOK_OK), or a code and one line that
- * names argument, value and rule, or rank, site and call. No exception leaves a function. Bad
- * arguments are refused before any side effect, and outputs stay as they were. Growth     A struct
- * with `struct_size` is set to zero first, or taken from its _INIT macro, and carries its own
- * sizeof there. Later versions add fields at the end only; a field that the caller's struct lacks
- * has its default. Structs without struct_size never change. Ownership  _create makes a handle that
- * the caller gives to the matching _destroy once (NULL is allowed), in any order. Tensors and
- * structs are the caller's; a function keeps no pointer to them. Threads    A workspace or context
- * is used by one thread at a time; different ones are independent. A mok_world may be used by
- * several threads at once. forward, backward and recompute wait for the other ranks, so each rank
- * of a process calls from a thread of its own. Streams    This is the CPU machine: nothing is
- * queued, a call returns when its results are in memory.
+ * Status: every call returns a mok_status by value: MOK_OK, or a code and one line that names
+ * argument, value and rule, or rank, site and call. No exception leaves a function. Bad arguments
+ * are refused before any side effect; outputs stay as they were.
  *
- * bf16 values are uint16_t: the upper half of an IEEE binary32. MoK's library is C++: link it with
- * the C++ compiler, or add the C++ run-time library.
+ * Growth: a struct with struct_size is zeroed first, or taken from its _INIT macro, and carries its
+ * own sizeof there. Later versions only add fields at the end; one that the caller's struct lacks
+ * has its default. Structs without struct_size never change.
+ *
+ * Ownership: what a _create makes is given once to the matching _destroy (NULL is allowed), in any
+ * order. Tensors and argument structs stay the caller's; no pointer to them is kept after a call.
+ *
+ * Threads: a workspace or context is used by one thread at a time; different ones are independent.
+ * A mok_world may be used by several threads at once. forward, backward and recompute wait for the
+ * other ranks, so the ranks of a process call from threads of their own.
+ *
+ * Streams: there are none; nothing is queued, a call returns when its results are in memory.
+ *
+ * bf16 values are uint16_t: the upper half of an IEEE binary32. MoK itself is C++: link with the
+ * C++ compiler, or add the C++ run-time library.
  */
 #ifndef MOK_H
 #define MOK_H
@@ -58,10 +61,9 @@ typedef struct mok_status {
   char message[512]; /* one line that begins with the code's name; cut where it is longer */
 } mok_status;
 
-typedef struct mok_world mok_world; /* one rank's place in its group */
-typedef struct mok_workspace
-    mok_workspace; /* one rank's memory, for any number of layers of one shape */
-typedef struct mok_context mok_context; /* what a forward leaves for its backward */
+typedef struct mok_world mok_world;         /* one rank's place in its group */
+typedef struct mok_workspace mok_workspace; /* one rank's memory for layers of one shape */
+typedef struct mok_context mok_context;     /* what a forward leaves for its backward */
 
 /* As mok::LayerShape. */
 typedef struct mok_layer_shape {
@@ -79,17 +81,16 @@ typedef struct mok_layer_shape {
 /* As mok::Options. No field changes a bit of a result. */
 typedef struct mok_options {
   size_t struct_size;
-  int32_t dispatch;    /* MOK_DISPATCH_...: x rows */
-  int32_t combine;     /* MOK_COMBINE_...: y rows */
-  int32_t dy_dispatch; /* MOK_DISPATCH_...: dY rows in the backward */
-  int32_t dx_combine;  /* MOK_COMBINE_...: dX rows in the backward */
-  int64_t ring_rows;   /* rows of each ring, a multiple of 64; 0 = default */
-  int64_t saved_rows;  /* rows a context keeps, a multiple of 64; -1 = default */
-  int32_t save;        /* MOK_SAVE_... */
-  int32_t workers;     /* CPU threads a rank; 0 = as many as the machine allows */
-  const char*
-      engine; /* "scalar", "avx2", "avx512_bf16"; NULL or "auto" = the best that runs here */
-  int64_t join_deadline_ms;     /* longest wait for a rank to enter a call */
+  int32_t dispatch;         /* MOK_DISPATCH_...: x rows */
+  int32_t combine;          /* MOK_COMBINE_...: y rows */
+  int32_t dy_dispatch;      /* MOK_DISPATCH_...: dY rows in the backward */
+  int32_t dx_combine;       /* MOK_COMBINE_...: dX rows in the backward */
+  int64_t ring_rows;        /* rows of each ring, a multiple of 64; 0 = default */
+  int64_t saved_rows;       /* rows a context keeps, a multiple of 64; -1 = default */
+  int32_t save;             /* MOK_SAVE_... */
+  int32_t workers;          /* CPU threads a rank; 0 = as many as the machine allows */
+  const char* engine;       /* "scalar", "avx2", "avx512_bf16"; NULL or "auto" = the best here */
+  int64_t join_deadline_ms; /* longest wait for a rank to enter a call */
   int64_t progress_deadline_ms; /* longest silence of a rank inside a call */
 } mok_options;
 #define MOK_OPTIONS_INIT \
@@ -220,8 +221,8 @@ void mok_context_release_saved(mok_context* context);
 /* One layer forward, its backward, and the recomputation of a context. Calls of the group: every
  * rank makes the same calls in the same order, with matching contexts, and each returns when the
  * rank's results are there. Inputs must not change until then. report may be NULL; else its
- * struct_size is set. A failure other than MOK_BAD_ARGUMENT may leave outputs half written and
- * poisons the group's workspaces: destroy them and make new ones. */
+ * struct_size is set. A failure inside a call leaves its outputs undefined and poisons the
+ * workspaces of all ranks; docs/errors.md says which failures do. */
 mok_status mok_forward(mok_workspace* workspace, const mok_forward_args* args,
                        mok_call_report* report);
 mok_status mok_backward(mok_workspace* workspace, const mok_backward_args* args,

@@ -59,7 +59,7 @@ preset_tests() {
   local name=$1
   shift
   must_pass "${name}_configure" configure "$name" -DMOK_TESTS=ON || return 1
-  must_pass "${name}_build" cmake --build --preset "$name" || return 1
+  must_pass "${name}_build" cmake --build --preset "$name" -- --quiet -k 5 || return 1
   rm -f "build/log/$name.xml"
   "$@" ctest --preset "$name" --output-junit "$project_dir/build/log/$name.xml" >"build/log/$name.log" 2>&1
   count_report "$name" $?
@@ -91,7 +91,7 @@ stage_arm() {
 
 stage_fuzz() {
   must_pass fuzz_configure configure fuzz || return 1
-  must_pass fuzz_build cmake --build --preset fuzz || return 1
+  must_pass fuzz_build cmake --build --preset fuzz -- --quiet || return 1
   local program name seeds found=0
   for program in build/fuzz/fuzz/mok_fuzz_*; do
     if [[ ! -x $program ]]; then continue; fi

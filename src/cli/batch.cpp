@@ -19,8 +19,8 @@ using io::Purpose;
 // body(i) for 0 <= i < count, shared out over the machine's threads; each i writes its own memory.
 template <class Body>
 void for_each_parallel(std::int64_t count, const Body& body) {
-  const auto num_threads =
-      std::clamp<std::int64_t>(std::thread::hardware_concurrency(), 1, std::max<std::int64_t>(count, 1));
+  const auto num_threads = std::clamp<std::int64_t>(std::thread::hardware_concurrency(), 1,
+                                                    std::max<std::int64_t>(count, 1));
   std::vector<std::jthread> threads;
   for (std::int64_t first = 1; first < num_threads; ++first) {
     threads.emplace_back([&body, first, count, num_threads] {
@@ -43,8 +43,8 @@ void draw_array(std::vector<Bf16>& out, std::int64_t size, std::uint64_t seed, s
   for_each_parallel((size + kPart - 1) / kPart, [&](std::int64_t part) {
     const std::int64_t first = part * kPart;
     const auto count = static_cast<std::size_t>(std::min(kPart, size - first));
-    io::fill_normal_bf16(std::span(out).subspan(static_cast<std::size_t>(first), count), seed, stream,
-                         static_cast<std::uint64_t>(first), scale);
+    io::fill_normal_bf16(std::span(out).subspan(static_cast<std::size_t>(first), count), seed,
+                         stream, static_cast<std::uint64_t>(first), scale);
   });
 }
 
@@ -108,8 +108,7 @@ Status draw_routing_of(const Case& description, const Sources& sources, StepPlac
   out.ids.resize(slots);
   out.weights.resize(slots);
   const int topk = static_cast<int>(shape.topk);
-  const std::uint64_t stream =
-      io::stream_id(Purpose::kRoutingLogit, place.layer, place.microbatch);
+  const std::uint64_t stream = io::stream_id(Purpose::kRoutingLogit, place.layer, place.microbatch);
   const auto drawn = [&](io::DrawnRouting kind) {
     return io::draw_routing(kind, {shape.experts, topk}, description.seed, stream, 0, out.ids,
                             out.weights);
@@ -122,8 +121,8 @@ Status draw_routing_of(const Case& description, const Sources& sources, StepPlac
     case RoutingSource::kFile:
       return io::repeat_routing(*sources.recording, place.first_token, out.ids, out.weights);
     case RoutingSource::kRandom:
-      draw_random_routing(description,
-                          io::stream_id(Purpose::kTestCase, place.layer, 2 * place.microbatch), out);
+      draw_random_routing(
+          description, io::stream_id(Purpose::kTestCase, place.layer, 2 * place.microbatch), out);
       return {};
   }
   return {};
@@ -209,10 +208,10 @@ Result<Batch> build_batch(const Case& description, const Sources& sources) {
     }
     for (std::int64_t microbatch = 0; microbatch < description.microbatches; ++microbatch) {
       const std::int64_t step = layer * description.microbatches + microbatch;
-      Result<StepInputs> inputs = draw_step(description, sources,
-                                            {layer_number, static_cast<std::uint32_t>(microbatch),
-                                             step * description.total_tokens()},
-                                            router);
+      Result<StepInputs> inputs = draw_step(
+          description, sources,
+          {layer_number, static_cast<std::uint32_t>(microbatch), step * description.total_tokens()},
+          router);
       if (!inputs) {
         return failure(inputs.error());
       }

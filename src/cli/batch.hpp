@@ -16,10 +16,10 @@ namespace mok::cli {
 
 // Of one (layer, micro-batch).
 struct StepInputs {
-  std::vector<Bf16> x;             //                                                        [T, H]
-  std::vector<Bf16> dy;            //                                                        [T, H]
-  std::vector<std::int32_t> ids;   //                                                        [T, k]
-  std::vector<float> weights;      //                                                        [T, k]
+  std::vector<Bf16> x;            //                                                        [T, H]
+  std::vector<Bf16> dy;           //                                                        [T, H]
+  std::vector<std::int32_t> ids;  //                                                        [T, k]
+  std::vector<float> weights;     //                                                        [T, k]
 };
 
 // Of one layer; what the layer does not have is empty.

@@ -59,31 +59,31 @@ Status wrong_type(std::string_view key, const Json& value, const char* rule) {
 
 template <class Int>
 Field number(std::string_view key, std::function<Int&(Case&)> field, std::int64_t low) {
-  return {key, [key, field = std::move(field), low](Case& description, const Json& value) {
-            if (!value.is_number_integer() ||
-                (value.is_number_unsigned() &&
-                 value.get<std::uint64_t>() > static_cast<std::uint64_t>(kAnyNumber))) {
-              return wrong_type(key, value, "must be a whole number below 2^62");
-            }
-            const auto found = value.get<std::int64_t>();
-            constexpr std::int64_t kMost = sizeof(Int) < 8 ? (std::int64_t{1} << 30) : kAnyNumber;
-            if (Status status = check_number(std::string{key}, found, {low, kMost, 1});
-                !status.ok()) {
-              return status;
-            }
-            field(description) = static_cast<Int>(found);
-            return Status{};
-          }};
+  return {
+      key, [key, field = std::move(field), low](Case& description, const Json& value) {
+        if (!value.is_number_integer() ||
+            (value.is_number_unsigned() &&
+             value.get<std::uint64_t>() > static_cast<std::uint64_t>(kAnyNumber))) {
+          return wrong_type(key, value, "must be a whole number below 2^62");
+        }
+        const auto found = value.get<std::int64_t>();
+        constexpr std::int64_t kMost = sizeof(Int) < 8 ? (std::int64_t{1} << 30) : kAnyNumber;
+        if (Status status = check_number(std::string{key}, found, {low, kMost, 1}); !status.ok()) {
+          return status;
+        }
+        field(description) = static_cast<Int>(found);
+        return Status{};
+      }};
 }
 
 template <class Value, std::size_t N>
-Field word(std::string_view key, std::function<Value&(Case&)> field, const Word<Value> (&words)[N]) {
+Field word(std::string_view key, std::function<Value&(Case&)> field,
+           const Word<Value> (&words)[N]) {
   return {key, [key, field = std::move(field), &words](Case& description, const Json& value) {
             if (!value.is_string()) {
               return wrong_type(key, value, "must be a string");
             }
-            Result<Value> found =
-                parse_word(std::string{key}, value.get<std::string>(), words);
+            Result<Value> found = parse_word(std::string{key}, value.get<std::string>(), words);
             if (!found) {
               return found.error();
             }
@@ -166,12 +166,16 @@ const std::vector<Field>& fields() {
   static const std::vector<Field> kFields = {
       {"mok_case", read_format},
       {"tokens", read_tokens},
-      number<I64>("hidden", [](C& c) -> I64& { return c.shape.hidden; }, 0),
-      number<I64>("intermediate", [](C& c) -> I64& { return c.shape.intermediate; }, 0),
+      number<I64>(
+          "hidden", [](C& c) -> I64& { return c.shape.hidden; }, 0),
+      number<I64>(
+          "intermediate", [](C& c) -> I64& { return c.shape.intermediate; }, 0),
       number<I64>(
           "shared_intermediate", [](C& c) -> I64& { return c.shape.shared_intermediate; }, 0),
-      number<I64>("experts", [](C& c) -> I64& { return c.shape.experts; }, 0),
-      number<I64>("topk", [](C& c) -> I64& { return c.shape.topk; }, 0),
+      number<I64>(
+          "experts", [](C& c) -> I64& { return c.shape.experts; }, 0),
+      number<I64>(
+          "topk", [](C& c) -> I64& { return c.shape.topk; }, 0),
       {"output_gate",
        [](C& c, const Json& value) {
          if (!value.is_boolean()) {
@@ -181,18 +185,24 @@ const std::vector<Field>& fields() {
          return Status{};
        }},
       {"swiglu_limit", read_swiglu_limit},
-      word<Dispatch>("dispatch", [](C& c) -> Dispatch& { return c.options.dispatch; },
-                     kDispatchWords),
-      word<Combine>("combine", [](C& c) -> Combine& { return c.options.combine; }, kCombineWords),
-      word<Dispatch>("dy_dispatch", [](C& c) -> Dispatch& { return c.options.dy_dispatch; },
-                     kDispatchWords),
-      word<Combine>("dx_combine", [](C& c) -> Combine& { return c.options.dx_combine; },
-                    kCombineWords),
-      number<I64>("ring_rows", [](C& c) -> I64& { return c.options.ring_rows; }, 0),
-      number<I64>("saved_rows", [](C& c) -> I64& { return c.options.saved_rows; }, -1),
-      word<Save>("save", [](C& c) -> Save& { return c.options.save; }, kSaveWords),
-      word<Grad>("grad", [](C& c) -> Grad& { return c.grad; }, kGradWords),
-      number<int>("workers", [](C& c) -> int& { return c.options.workers; }, 0),
+      word<Dispatch>(
+          "dispatch", [](C& c) -> Dispatch& { return c.options.dispatch; }, kDispatchWords),
+      word<Combine>(
+          "combine", [](C& c) -> Combine& { return c.options.combine; }, kCombineWords),
+      word<Dispatch>(
+          "dy_dispatch", [](C& c) -> Dispatch& { return c.options.dy_dispatch; }, kDispatchWords),
+      word<Combine>(
+          "dx_combine", [](C& c) -> Combine& { return c.options.dx_combine; }, kCombineWords),
+      number<I64>(
+          "ring_rows", [](C& c) -> I64& { return c.options.ring_rows; }, 0),
+      number<I64>(
+          "saved_rows", [](C& c) -> I64& { return c.options.saved_rows; }, -1),
+      word<Save>(
+          "save", [](C& c) -> Save& { return c.options.save; }, kSaveWords),
+      word<Grad>(
+          "grad", [](C& c) -> Grad& { return c.grad; }, kGradWords),
+      number<int>(
+          "workers", [](C& c) -> int& { return c.options.workers; }, 0),
       {"engine",
        [](C& c, const Json& value) {
          if (!value.is_string()) {
@@ -205,8 +215,10 @@ const std::vector<Field>& fields() {
           "join_deadline_ms", [](C& c) -> I64& { return c.options.join_deadline_ms; }, 1),
       number<I64>(
           "progress_deadline_ms", [](C& c) -> I64& { return c.options.progress_deadline_ms; }, 1),
-      number<I64>("layers", [](C& c) -> I64& { return c.layers; }, 1),
-      number<I64>("microbatches", [](C& c) -> I64& { return c.microbatches; }, 1),
+      number<I64>(
+          "layers", [](C& c) -> I64& { return c.layers; }, 1),
+      number<I64>(
+          "microbatches", [](C& c) -> I64& { return c.microbatches; }, 1),
       {"seed",
        [](C& c, const Json& value) {
          if (!value.is_number_unsigned()) {
@@ -324,8 +336,7 @@ Result<Case> parse_case(const std::string& text, const std::string& path) {
   Case description;
   const Json object = Json::parse(text, nullptr, false);
   if (Status status = read_fields(description, object); !status.ok()) {
-    return failure(
-        Status::bad_file(path, status.argument() + " " + status.value(), status.rule()));
+    return failure(Status::bad_file(path, status.argument() + " " + status.value(), status.rule()));
   }
   description.set_max_tokens();
   return description;

@@ -24,8 +24,12 @@ using reference::SampledExpected;
 constexpr double kUnitFp32 = 0x1p-24;
 
 constexpr Output kTokenOutputs[] = {Output::kY, Output::kDx, Output::kDRouter};
-constexpr Output kGradOutputs[] = {Output::kDGate,      Output::kDUp,         Output::kDDown,
-                                   Output::kDSharedGate, Output::kDSharedUp,  Output::kDSharedDown,
+constexpr Output kGradOutputs[] = {Output::kDGate,
+                                   Output::kDUp,
+                                   Output::kDDown,
+                                   Output::kDSharedGate,
+                                   Output::kDSharedUp,
+                                   Output::kDSharedDown,
                                    Output::kDSharedOutputGate};
 
 // Position among the shared gradients, for those outputs.
@@ -87,22 +91,6 @@ reference::Problem problem_of(const Case& description, const Batch& batch, std::
   return problem;
 }
 
-// The ranks' partial sums of shared gradients come in the case's form. In bf16 each was rounded once:
-// half a unit in the last place of the rounded number, 2^-8 of the power of two below it.
-double rounding_of_ranks(const LayerGrads& grads, std::size_t which, std::size_t index) {
-  double sum = 0.0;
-  for (const std::array<GradArray, kNumShared>& rank : grads.shared_ranks) {
-    if (rank[which].bf16.empty()) {
-      return 0.0;
-    }
-    const double size = std::abs(rank[which].at(index));
-    if (std::isfinite(size)) {  // a result that is not finite must not widen its own bound
-      sum += std::ldexp(1.0, std::ilogb(std::max(size, 0x1p-118)) - 8);
-    }
-  }
-  return sum;
-}
-
 // Adds `more` to a running (value, bound) as one fp32 addition would.
 void add_rounded(double& value, double& bound, double more_value, double more_bound) {
   value += more_value;
@@ -135,12 +123,6 @@ class FullReference {
       step_[output] = std::move(sum_[output]);
     }
     sum_ = {};
-  }
-  void widen(const LayerGrads& grads, Output output, std::size_t which) {
-    Expected::Array& array = step_[output];
-    for (std::size_t i = 0; i < array.bound.size(); ++i) {
-      array.bound[i] += rounding_of_ranks(grads, which, i);
-    }
   }
   template <class T>
   [[nodiscard]] Comparison compare(std::span<const T> result, Output output) const {
@@ -178,13 +160,6 @@ class SampledReference {
       }
     }
     sum_ = {};
-  }
-  void widen(const LayerGrads& grads, Output output, std::size_t which) {
-    for (reference::SampledValue& value : step_.values) {
-      if (value.output == output) {
-        value.bound += rounding_of_ranks(grads, which, static_cast<std::size_t>(value.index));
-      }
-    }
   }
   template <class T>
   [[nodiscard]] Comparison compare(std::span<const T> result, Output output) const {
@@ -237,8 +212,8 @@ class Checker {
         const Comparison found =
             output == Output::kDRouter
                 ? reference.compare(std::span<const float>(step.d_router), output)
-                : reference.compare(
-                      std::span<const Bf16>(output == Output::kY ? step.y : step.dx), output);
+                : reference.compare(std::span<const Bf16>(output == Output::kY ? step.y : step.dx),
+                                    output);
         record(output, found);
       }
       if (sums) {
@@ -258,7 +233,6 @@ class Checker {
       if (const std::optional<std::size_t> which = shared_index(output)) {
         const std::vector<float>& sum = grads.shared[*which];
         if (!sum.empty()) {
-          reference.widen(grads, output, *which);
           record(output, reference.compare(std::span<const float>(sum), output));
         }
         continue;

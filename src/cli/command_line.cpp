@@ -24,15 +24,16 @@ int run_parsed(const CommandLine& line) {
 
 int run_command_line(const std::vector<std::string>& arguments) {
   // A command line that cannot be read still says how its refusal is wanted.
-  const bool wants_json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
+  const bool wants_json =
+      std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   const Format format = wants_json ? Format::kJson : Format::kText;
   try {
     const Result<CommandLine> line = parse_command_line(arguments);
     return line ? run_parsed(*line) : print_failure(line.error(), format);
   } catch (const std::bad_alloc&) {
-    return print_failure(Status::environment("memory", "an allocation failed",
-                                             "free memory or use smaller sizes"),
-                         format);
+    return print_failure(
+        Status::environment("memory", "an allocation failed", "free memory or use smaller sizes"),
+        format);
   }
 }
 

@@ -33,9 +33,9 @@ std::string cpu_model() {
     return model;
   }
   const std::string part = value_of_line("/proc/cpuinfo", "CPU part");
-  return part.empty() ? "unknown" : "implementer " +
-                                        value_of_line("/proc/cpuinfo", "CPU implementer") +
-                                        ", part " + part;
+  return part.empty() ? "unknown"
+                      : "implementer " + value_of_line("/proc/cpuinfo", "CPU implementer") +
+                            ", part " + part;
 }
 
 std::vector<std::string> engine_features() {

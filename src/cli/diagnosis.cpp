@@ -51,10 +51,10 @@ Finding about_driver(const CudaFacts& cuda) {
     finding.advice = "for GPUs: install the NVIDIA driver, 580 or newer";
     return finding;
   }
-  finding.found = fmt::format("{}, runs up to CUDA {}.{}",
-                              cuda.driver_version.empty() ? "version unknown (no NVML)"
-                                                          : "version " + cuda.driver_version,
-                              cuda.cuda_version / 1000, cuda.cuda_version % 1000 / 10);
+  finding.found = fmt::format(
+      "{}, runs up to CUDA {}.{}",
+      cuda.driver_version.empty() ? "version unknown (no NVML)" : "version " + cuda.driver_version,
+      cuda.cuda_version / 1000, cuda.cuda_version % 1000 / 10);
   const bool is_old =
       cuda.driver_major > 0 ? cuda.driver_major < kLeastDriver : cuda.cuda_version < 13000;
   if (!cuda.problem.empty()) {
@@ -106,7 +106,8 @@ Finding about_peers(const CudaFacts& cuda) {
     }
   }
   if (finding.verdict != Verdict::kOk) {
-    finding.advice = "all GPUs of a group must reach each other: check topology, IOMMU and isolation";
+    finding.advice =
+        "all GPUs of a group must reach each other: check topology, IOMMU and isolation";
   }
   return finding;
 }
@@ -169,7 +170,7 @@ std::string_view name(Verdict verdict) {
 }
 
 std::vector<Finding> diagnose(const CpuFacts& cpu, const CudaFacts& cuda, const NcclFacts& nccl) {
-  return {about_cpu(cpu),   about_memory(cpu),  about_driver(cuda), about_gpus(cuda),
+  return {about_cpu(cpu),    about_memory(cpu),  about_driver(cuda), about_gpus(cuda),
           about_peers(cuda), about_nvlink(cuda), about_nccl(nccl)};
 }
 

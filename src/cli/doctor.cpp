@@ -22,8 +22,8 @@ std::string findings_text(const std::vector<Finding>& findings, bool runs) {
       text += fmt::format("{:<12} {:<8} -> {}\n", "", "", finding.advice);
     }
   }
-  return text + (runs ? "the CPU machine runs here: mok run\n"
-                      : "the CPU machine does not run here\n");
+  return text +
+         (runs ? "the CPU machine runs here: mok run\n" : "the CPU machine does not run here\n");
 }
 
 Json gpus_json(const CudaFacts& cuda) {

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
+#include <functional>
 #include <limits>
 #include <system_error>
 #include <thread>
 
-#include "core/bf16.hpp"
 #include "core/geometry.hpp"
 
 namespace mok::cli {
@@ -46,13 +45,13 @@ LayerGrads make_layer(const Case& description) {
   grads.up = make_gradient(description.grad, matrices);
   grads.down = make_gradient(description.grad, matrices);
   grads.shared_ranks.resize(description.tokens.size());
-  for (std::array<GradArray, kNumShared>& rank : grads.shared_ranks) {
-    for (std::size_t i = 0; i < 3 && shared > 0; ++i) {
-      rank[i] = make_gradient(description.grad, shared);
+  // In fp32 whatever the form of the others: they still have to be summed over ranks.
+  const float start = description.grad == Grad::kMainGrad ? 0.0F : kNanFp32;
+  for (SharedGrads& rank : grads.shared_ranks) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      rank[i].assign(static_cast<std::size_t>(shared), start);
     }
-    if (shape.output_gate) {
-      rank[3] = make_gradient(description.grad, shape.hidden);
-    }
+    rank[3].assign(static_cast<std::size_t>(shape.output_gate ? shape.hidden : 0), start);
   }
   return grads;
 }
@@ -99,9 +98,9 @@ Weights weights_of(const Case& description, const LayerWeights& all, std::int64_
     return ExpertMatrix{array.data() + first_expert * matrix, matrix, columns, nullptr};
   };
   const auto shared = [&](const std::vector<Bf16>& array, std::int64_t columns) {
-    return array.empty() ? ExpertMatrix{}
-                         : ExpertMatrix{array.data(), shape.shared_intermediate * hidden, columns,
-                                        nullptr};
+    return array.empty()
+               ? ExpertMatrix{}
+               : ExpertMatrix{array.data(), shape.shared_intermediate * hidden, columns, nullptr};
   };
   Weights weights;
   weights.gate = routed(all.gate, hidden);
@@ -119,24 +118,25 @@ WeightGrads grads_of(const Case& description, LayerGrads& all, const Rank& rank)
   const LayerShape& shape = description.shape;
   const std::int64_t hidden = shape.hidden;
   const std::int64_t matrix = shape.intermediate * hidden;
-  std::array<GradArray, kNumShared>& own = all.shared_ranks[static_cast<std::size_t>(rank.index)];
+  SharedGrads& own = all.shared_ranks[static_cast<std::size_t>(rank.index)];
   const auto routed = [&](GradArray& array, std::int64_t columns) {
     return GradMatrix{element(array, rank.first_expert * matrix), matrix, columns, nullptr};
   };
-  const auto shared = [&](GradArray& array, std::int64_t columns) {
-    return array.size() == 0 ? GradMatrix{}
-                             : GradMatrix{array.data(), shape.shared_intermediate * hidden, columns,
-                                          nullptr};
+  const auto shared = [&](std::vector<float>& array, std::int64_t columns) {
+    return array.empty()
+               ? GradMatrix{}
+               : GradMatrix{array.data(), shape.shared_intermediate * hidden, columns, nullptr};
   };
   WeightGrads grads;
   grads.kind = description.grad;
+  grads.shared_kind = description.grad == Grad::kMainGrad ? Grad::kMainGrad : Grad::kFp32;
   grads.gate = routed(all.gate, hidden);
   grads.up = routed(all.up, hidden);
   grads.down = routed(all.down, shape.intermediate);
   grads.shared_gate = shared(own[0], hidden);
   grads.shared_up = shared(own[1], hidden);
   grads.shared_down = shared(own[2], shape.shared_intermediate);
-  grads.shared_output_gate = own[3].size() == 0 ? nullptr : own[3].data();
+  grads.shared_output_gate = own[3].empty() ? nullptr : own[3].data();
   return grads;
 }
 
@@ -306,24 +306,17 @@ Status first_failure(const std::vector<Rank>& ranks) {
 }
 
 void sum_shared(LayerGrads& grads) {
-  for (std::size_t which = 0; which < kNumShared; ++which) {
-    std::vector<float>& sum = grads.shared[which];
-    sum.assign(grads.shared_ranks.front()[which].size(), 0.0F);
-    for (std::size_t rank = 0; rank < grads.shared_ranks.size(); ++rank) {
-      const GradArray& own = grads.shared_ranks[rank][which];
-      for (std::size_t i = 0; i < sum.size(); ++i) {
-        const auto value = static_cast<float>(own.at(i));
-        sum[i] = rank == 0 ? value : sum[i] + value;
-      }
+  grads.shared = grads.shared_ranks.front();
+  for (std::size_t rank = 1; rank < grads.shared_ranks.size(); ++rank) {
+    for (std::size_t which = 0; which < kNumShared; ++which) {
+      std::vector<float>& sum = grads.shared[which];
+      const std::vector<float>& own = grads.shared_ranks[rank][which];
+      std::transform(sum.begin(), sum.end(), own.begin(), sum.begin(), std::plus<>{});
     }
   }
 }
 
 }  // namespace
-
-double GradArray::at(std::size_t index) const {
-  return static_cast<double>(bf16.empty() ? fp32[index] : to_float(bf16[index]));
-}
 
 Result<Execution> execute(const Case& description, const Batch& batch, Progress& progress) {
   Execution execution;

@@ -24,7 +24,6 @@ struct GradArray {
   [[nodiscard]] void* data() {
     return bf16.empty() ? static_cast<void*>(fp32.data()) : static_cast<void*>(bf16.data());
   }
-  [[nodiscard]] double at(std::size_t index) const;
   [[nodiscard]] std::size_t size() const { return bf16.size() + fp32.size(); }
 };
 
@@ -36,12 +35,13 @@ struct StepOutputs {
 
 // The shared expert's gradients: gate, up, down, output gate.
 inline constexpr std::size_t kNumShared = 4;
+using SharedGrads = std::array<std::vector<float>, kNumShared>;
 
 // Gradients of one layer, as after the last micro-batch.
 struct LayerGrads {
-  GradArray gate, up, down;                                     // over all experts
-  std::vector<std::array<GradArray, kNumShared>> shared_ranks;  // each rank's own sums
-  std::array<std::vector<float>, kNumShared> shared;            // their sum in rank order
+  GradArray gate, up, down;               // over all experts
+  std::vector<SharedGrads> shared_ranks;  // each rank's own sums
+  SharedGrads shared;                     // their sum in rank order
 };
 
 // Over all layers and micro-batches of one rank.

@@ -125,10 +125,10 @@ Status unknown_argument(const std::vector<std::string>& rest, const CommandRow* 
     }
   }
   const std::string name = first.substr(0, equals);
-  return Status::bad_argument(
-      shown(name), value.empty() ? "" : shown(value),
-      std::string{"is no flag of mok"} + (command != nullptr ? " " : "") +
-          (command != nullptr ? command->name : "") + "; nearest is " + nearest_word(name, legal));
+  return Status::bad_argument(shown(name), value.empty() ? "" : shown(value),
+                              std::string{"is no flag of mok"} + (command != nullptr ? " " : "") +
+                                  (command != nullptr ? command->name : "") + "; nearest is " +
+                                  nearest_word(name, legal));
 }
 
 // CLI11's own refusals: a missing value, a flag twice, a value for a switch.
@@ -225,8 +225,8 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& arguments
                                         "must be run, verify or doctor; mok --help lists them"));
   }
   if (chosen.size() > 1) {
-    return failure(Status::bad_argument("command", chosen[1]->get_name(),
-                                        "only one command at a time"));
+    return failure(
+        Status::bad_argument("command", chosen[1]->get_name(), "only one command at a time"));
   }
   result.command = command->name;
   for (const Bound& place : bound) {

@@ -75,7 +75,7 @@ void add_tensors(const Case& description, CheckMode check, Terms& terms) {
   terms.add("expert weights", Carver::mul(experts, product({2, layers})));
   terms.add("expert gradients", Carver::mul(experts, product({grad_bytes, layers})));
   terms.add("shared expert and its gradients",
-            Carver::mul(shared, product({2 + 4 + grad_bytes * num_ranks, layers})));
+            Carver::mul(shared, product({2 + 4 + 4 * num_ranks, layers})));
   if (check == CheckMode::kFull) {
     // A value and a bound in double for every element of the results.
     const U64 outputs =
@@ -151,10 +151,11 @@ SizeFlag largest_size(const Case& description, CheckMode check) {
 }  // namespace
 
 std::uint64_t machine_memory_bytes() {
-  U64 bytes = static_cast<U64>(::sysconf(_SC_PHYS_PAGES)) *
-              static_cast<U64>(::sysconf(_SC_PAGESIZE));
+  U64 bytes =
+      static_cast<U64>(::sysconf(_SC_PHYS_PAGES)) * static_cast<U64>(::sysconf(_SC_PAGESIZE));
   // Version 2, then version 1 of control groups; "max" and absent files are no limit.
-  for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+  for (const char* file :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     U64 limit = 0;
     if (std::ifstream(file) >> limit && limit > 0) {
       bytes = std::min(bytes, limit);
@@ -175,17 +176,17 @@ Status check_memory(const Case& description, CheckMode check, std::uint64_t mach
   if (need.total_bytes <= machine_bytes) {
     return {};
   }
-  const MemoryTerm largest = *std::max_element(
-      need.terms.begin(), need.terms.end(),
-      [](const MemoryTerm& a, const MemoryTerm& b) { return a.bytes < b.bytes; });
+  const MemoryTerm largest =
+      *std::max_element(need.terms.begin(), need.terms.end(),
+                        [](const MemoryTerm& a, const MemoryTerm& b) { return a.bytes < b.bytes; });
   const SizeFlag size = largest_size(description, check);
   const std::string needed = need.total_bytes == Carver::kOverflow
                                  ? "needs more bytes than 64 bits count"
                                  : "needs " + bytes_text(need.total_bytes);
-  return Status::bad_argument(
-      size.flag == nullptr ? "--tokens" : size.flag, std::to_string(size.value),
-      "adds most to a run that " + needed + " (most of it " + largest.name +
-          "); this machine has " + bytes_text(machine_bytes));
+  return Status::bad_argument(size.flag == nullptr ? "--tokens" : size.flag,
+                              std::to_string(size.value),
+                              "adds most to a run that " + needed + " (most of it " + largest.name +
+                                  "); this machine has " + bytes_text(machine_bytes));
 }
 
 std::string bytes_text(std::uint64_t bytes) {

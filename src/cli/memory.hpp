@@ -14,8 +14,8 @@ namespace mok::cli {
 [[nodiscard]] std::uint64_t machine_memory_bytes();
 
 struct MemoryNeed {
-  std::vector<MemoryTerm> terms;   // saturating at 2^64 - 1
-  std::uint64_t total_bytes = 0;   // likewise
+  std::vector<MemoryTerm> terms;  // saturating at 2^64 - 1
+  std::uint64_t total_bytes = 0;  // likewise
 };
 
 // Ranks' workspaces and contexts by the library's formula, the tensors, the reference's arrays.

@@ -15,8 +15,8 @@ struct Model {
   bool has_ep64;
 };
 inline constexpr Model kModels[] = {
-    {"kimi-k2.7", 7168, 2048, 384, 8, true},       {"glm-5.2", 6144, 2048, 256, 8, true},
-    {"qwen3.5-397b", 4096, 1024, 512, 10, true},   {"deepseek-v4-pro", 7168, 3072, 384, 6, true},
+    {"kimi-k2.7", 7168, 2048, 384, 8, true},     {"glm-5.2", 6144, 2048, 256, 8, true},
+    {"qwen3.5-397b", 4096, 1024, 512, 10, true}, {"deepseek-v4-pro", 7168, 3072, 384, 6, true},
     {"qwen3-30b", 2048, 768, 128, 8, false},
 };
 

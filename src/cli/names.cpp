@@ -90,8 +90,8 @@ Result<std::uint64_t> parse_seed(const std::string& argument, std::string_view t
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) {
-    return failure(Status::bad_argument(argument, shown(text),
-                                        "must be a whole number from 0 to 2^64 - 1"));
+    return failure(
+        Status::bad_argument(argument, shown(text), "must be a whole number from 0 to 2^64 - 1"));
   }
   return value;
 }

@@ -93,12 +93,10 @@ std::string run_json(const RunRequest& request, const RunResult& result) {
   json["backend"] = "cpu";
   json["engine"] = execution.engine;
   json["ranks"] = description.num_ranks();
-  json["shape"] = {{"tokens", description.tokens},
-                   {"hidden", shape.hidden},
-                   {"intermediate", shape.intermediate},
-                   {"shared_intermediate", shape.shared_intermediate},
-                   {"experts", shape.experts},
-                   {"topk", shape.topk}};
+  json["shape"] = {
+      {"tokens", description.tokens},       {"hidden", shape.hidden},
+      {"intermediate", shape.intermediate}, {"shared_intermediate", shape.shared_intermediate},
+      {"experts", shape.experts},           {"topk", shape.topk}};
   json["options"] = {{"dispatch", dispatch},
                      {"combine", combine},
                      {"dy_dispatch", dy_dispatch},
@@ -112,11 +110,10 @@ std::string run_json(const RunRequest& request, const RunResult& result) {
   json["phases"] = of_ranks(execution, &RankReport::phases);
   json["ring_turns"] = of_ranks(execution, &RankReport::ring_turns);
   json["replayed_rows"] = of_ranks(execution, &RankReport::replayed_rows);
-  json["transfers"] = {
-      {"dispatch", transfer(execution, &RankReport::dispatch, dispatch)},
-      {"combine", transfer(execution, &RankReport::combine, combine)},
-      {"dy_dispatch", transfer(execution, &RankReport::dy_dispatch, dy_dispatch)},
-      {"dx_combine", transfer(execution, &RankReport::dx_combine, dx_combine)}};
+  json["transfers"] = {{"dispatch", transfer(execution, &RankReport::dispatch, dispatch)},
+                       {"combine", transfer(execution, &RankReport::combine, combine)},
+                       {"dy_dispatch", transfer(execution, &RankReport::dy_dispatch, dy_dispatch)},
+                       {"dx_combine", transfer(execution, &RankReport::dx_combine, dx_combine)}};
   json["time_ms"] = {{"route", slowest(execution, &RankReport::route_ms)},
                      {"forward", slowest(execution, &RankReport::forward_ms)},
                      {"backward", slowest(execution, &RankReport::backward_ms)},

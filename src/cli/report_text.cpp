@@ -67,8 +67,7 @@ void add_ranks(const Execution& execution, Text& text) {
   for (const RankReport& rank : execution.ranks) {
     total += rank.rows;
   }
-  const double mean =
-      static_cast<double>(total) / static_cast<double>(execution.ranks.size());
+  const double mean = static_cast<double>(total) / static_cast<double>(execution.ranks.size());
   text.line("");
   text.line("rank       rows   load   phases   ring turns   replayed rows");
   for (std::size_t i = 0; i < std::min(execution.ranks.size(), kMost); ++i) {
@@ -180,10 +179,11 @@ std::string run_text(const RunRequest& request, const RunResult& result) {
   const Options& options = execution.options;
   Text text;
   text.line("MoK {}: one training step of a mixture-of-experts layer", version());
-  text.line("shape     {} ranks with {}, hidden {}, intermediate {}, shared {}{}, {} experts, top-{}",
-            description.num_ranks(), tokens_text(description), shape.hidden, shape.intermediate,
-            shape.shared_intermediate, shape.output_gate ? " with output gate" : "", shape.experts,
-            shape.topk);
+  text.line(
+      "shape     {} ranks with {}, hidden {}, intermediate {}, shared {}{}, {} experts, top-{}",
+      description.num_ranks(), tokens_text(description), shape.hidden, shape.intermediate,
+      shape.shared_intermediate, shape.output_gate ? " with output gate" : "", shape.experts,
+      shape.topk);
   if (description.layers != 1 || description.microbatches != 1) {
     text.line("          {} layers, {} micro-batches; counts are sums, errors maxima over them",
               description.layers, description.microbatches);
@@ -193,7 +193,8 @@ std::string run_text(const RunRequest& request, const RunResult& result) {
             options.workers == 0 ? "auto" : std::to_string(options.workers),
             std::thread::hardware_concurrency());
   text.line(
-      "options   dispatch {}, combine {}, dy-dispatch {}, dx-combine {}, ring {} rows, saved {} rows,"
+      "options   dispatch {}, combine {}, dy-dispatch {}, dx-combine {}, ring {} rows, saved {} "
+      "rows,"
       " save {}, grad {}{}",
       word_of(options.dispatch, kDispatchWords), word_of(options.combine, kCombineWords),
       word_of(options.dy_dispatch, kDispatchWords), word_of(options.dx_combine, kCombineWords),
@@ -222,9 +223,9 @@ std::string run_text(const RunRequest& request, const RunResult& result) {
 Status print_out(const std::string& text) {
   const bool is_written =
       std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  return is_written ? Status{}
-                    : Status::environment("standard output", "write failed",
-                                          "must be open and have room");
+  return is_written
+             ? Status{}
+             : Status::environment("standard output", "write failed", "must be open and have room");
 }
 
 int print_failure(const Status& status, Format format) {

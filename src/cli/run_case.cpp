@@ -59,8 +59,8 @@ Result<RunResult> run_case(const Case& description, const Sources& sources,
   try {
     return run_steps(description, sources, asked, outputs_path, progress);
   } catch (const std::bad_alloc&) {
-    return failure(Status::environment("memory", "an allocation failed",
-                                       "free memory or use smaller sizes"));
+    return failure(
+        Status::environment("memory", "an allocation failed", "free memory or use smaller sizes"));
   }
 }
 

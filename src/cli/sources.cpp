@@ -16,13 +16,27 @@ namespace {
 using Dims = std::vector<std::int64_t>;
 
 // Inputs first, then what an outputs file holds beside them: such a file can be read again.
-constexpr std::array<std::string_view, 21> kTensorNames = {
-    "x",           "ids",         "weights",     "dy",
-    "gate",        "up",          "down",        "shared_gate",
-    "shared_up",   "shared_down", "shared_output_gate",
-    "y",           "dx",          "d_router",    "d_gate",
-    "d_up",        "d_down",      "d_shared_gate",
-    "d_shared_up", "d_shared_down", "d_shared_output_gate"};
+constexpr std::array<std::string_view, 21> kTensorNames = {"x",
+                                                           "ids",
+                                                           "weights",
+                                                           "dy",
+                                                           "gate",
+                                                           "up",
+                                                           "down",
+                                                           "shared_gate",
+                                                           "shared_up",
+                                                           "shared_down",
+                                                           "shared_output_gate",
+                                                           "y",
+                                                           "dx",
+                                                           "d_router",
+                                                           "d_gate",
+                                                           "d_up",
+                                                           "d_down",
+                                                           "d_shared_gate",
+                                                           "d_shared_up",
+                                                           "d_shared_down",
+                                                           "d_shared_output_gate"};
 
 struct Reader {
   const io::SafetensorsFile& file;
@@ -48,11 +62,11 @@ template <class Id>
 Status check_ids(std::span<const Id> ids, std::int64_t num_experts, const std::string& path) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < -1 || static_cast<std::int64_t>(ids[i]) >= num_experts) {
-      return in_flag("--inputs", path,
-                     Status::bad_file(path, "ids[" + std::to_string(i) + "] is " +
-                                                std::to_string(ids[i]),
-                                      "must be -1 (no route) or an expert from 0 to " +
-                                          std::to_string(num_experts - 1)));
+      return in_flag(
+          "--inputs", path,
+          Status::bad_file(
+              path, "ids[" + std::to_string(i) + "] is " + std::to_string(ids[i]),
+              "must be -1 (no route) or an expert from 0 to " + std::to_string(num_experts - 1)));
     }
   }
   return {};
@@ -71,9 +85,8 @@ bool has_shared_expert(const io::SafetensorsFile& file) {
 
 Status in_flag(const char* flag, const std::string& path, const Status& problem) {
   const std::string value = shown(path) + ": " + problem.value();
-  return problem.code() == Code::kEnvironment
-             ? Status::environment(flag, value, problem.rule())
-             : Status::bad_file(flag, value, problem.rule());
+  return problem.code() == Code::kEnvironment ? Status::environment(flag, value, problem.rule())
+                                              : Status::bad_file(flag, value, problem.rule());
 }
 
 Result<Sources> read_sources(const Case& description) {
@@ -108,11 +121,10 @@ Result<LayerShape> shape_of_inputs(const io::SafetensorsFile& file, const std::s
   const Reader reader{file, path};
   for (const io::Tensor& tensor : file.tensors()) {
     if (std::find(kTensorNames.begin(), kTensorNames.end(), tensor.name) == kTensorNames.end()) {
-      return failure(in_flag(
-          "--inputs", path,
-          Status::bad_file(path, "unknown tensor " + io::in_quotes(tensor.name),
-                           "names are fixed; nearest is " +
-                               nearest_word(tensor.name, kTensorNames))));
+      return failure(in_flag("--inputs", path,
+                             Status::bad_file(path, "unknown tensor " + io::in_quotes(tensor.name),
+                                              "names are fixed; nearest is " +
+                                                  nearest_word(tensor.name, kTensorNames))));
     }
   }
   Result<Dims> x = reader.dims<Bf16>("x", 2);
@@ -174,7 +186,8 @@ Status check_inputs(const Case& description, const io::SafetensorsFile& file) {
     }
   }
   const Dims ids_dims = {num_tokens, shape.topk};
-  if (const Result<std::span<const std::int64_t>> ids = file.values<std::int64_t>("ids", ids_dims)) {
+  if (const Result<std::span<const std::int64_t>> ids =
+          file.values<std::int64_t>("ids", ids_dims)) {
     return check_ids(*ids, shape.experts, path);
   }
   const Result<std::span<const std::int32_t>> ids = file.values<std::int32_t>("ids", ids_dims);

@@ -93,8 +93,7 @@ Status validate_case(const Case& description) {
 }
 
 Status library_rules(const Case& description) {
-  return with_flag_name(
-      validate(description.shape, description.options, description.num_ranks()));
+  return with_flag_name(validate(description.shape, description.options, description.num_ranks()));
 }
 
 std::string flag_of_field(std::string_view field) {
@@ -109,10 +108,10 @@ std::string flag_of_field(std::string_view field) {
     return "--ranks";
   }
   for (const std::string_view known :
-       {"tokens", "ranks", "hidden", "intermediate", "shared-intermediate", "experts", "topk",
-        "output-gate", "swiglu-limit", "ring-rows", "saved-rows", "save", "workers", "engine",
-        "dispatch", "combine", "dy-dispatch", "dx-combine", "join-deadline-ms",
-        "progress-deadline-ms"}) {
+       {"tokens",     "ranks",       "hidden",      "intermediate",     "shared-intermediate",
+        "experts",    "topk",        "output-gate", "swiglu-limit",     "ring-rows",
+        "saved-rows", "save",        "workers",     "engine",           "dispatch",
+        "combine",    "dy-dispatch", "dx-combine",  "join-deadline-ms", "progress-deadline-ms"}) {
     if (name == known) {
       return "--" + name;
     }

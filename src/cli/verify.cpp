@@ -23,7 +23,7 @@ constexpr NumberRule kCasesRule{1, std::int64_t{1} << 24, 1};
 struct VerifyRequest {
   std::int64_t num_cases = 20;
   std::uint64_t seed = 1;
-  std::string engine;       // resolved
+  std::string engine;        // resolved
   std::int64_t workers = 0;  // 0: as drawn
 };
 
@@ -121,16 +121,15 @@ std::string tally_json(const VerifyRequest& request, const Tally& tally) {
   json["failed"] = tally.failing.size();
   json["failing_cases"] = nlohmann::ordered_json::array();
   for (const Failing& failing : tally.failing) {
-    json["failing_cases"].push_back({{"case", failing.number},
-                                     {"file", failing.file},
-                                     {"message", failing.status.message()}});
+    json["failing_cases"].push_back(
+        {{"case", failing.number}, {"file", failing.file}, {"message", failing.status.message()}});
   }
   json["error_over_bound"] = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < tally.worst.size(); ++i) {
     if (tally.worst[i]) {
-      json["error_over_bound"][std::string{
-          reference::output_name(static_cast<reference::Output>(i))}] =
-          std::min(*tally.worst[i], 1e308);
+      json["error_over_bound"]
+          [std::string{reference::output_name(static_cast<reference::Output>(i))}] =
+              std::min(*tally.worst[i], 1e308);
     }
   }
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
@@ -142,9 +141,9 @@ std::string tally_text(const VerifyRequest& request, const Tally& tally) {
   text += "output                 largest error/bound\n";
   for (std::size_t i = 0; i < tally.worst.size(); ++i) {
     if (tally.worst[i]) {
-      text += fmt::format("{:<22} {:.4f}\n",
-                          reference::output_name(static_cast<reference::Output>(i)),
-                          *tally.worst[i]);
+      text +=
+          fmt::format("{:<22} {:.4f}\n", reference::output_name(static_cast<reference::Output>(i)),
+                      *tally.worst[i]);
     }
   }
   for (const Failing& failing : tally.failing) {

@@ -40,8 +40,8 @@ struct CudaEnvWords {
   std::uint32_t rank;
   std::uint32_t num_ranks;
   Epoch epoch;
-  std::uint32_t unused;
-  const std::uint32_t* abort_word;   // this rank's, device memory; raised by any rank
+  std::uint32_t asks_left;          // of the mirroring role: until its next look; 0: it never looks
+  const std::uint32_t* abort_word;  // this rank's, device memory; raised by any rank
   std::uint32_t* const* peer_abort;  // [R] the abort words of all ranks
   const std::uint32_t* host_abort;   // host-mapped
   StatusRecord* record;              // of this rank's GPU
@@ -49,15 +49,15 @@ struct CudaEnvWords {
   std::uint64_t progress_deadline_ns;
 };
 
-// Whether this role mirrors the host's abort word: one scheduler warp a rank does.
+// A mirroring role copies the host's abort word into the rank's, where asks_left says so.
 enum class Mirror : std::uint32_t { kNo, kHostWord };
 
+template <Mirror kMirror>
 class CudaEnv {
  public:
   using Watch = std::uint64_t;  // the end, on the GPU's clock
 
-  MOK_HD_MEMBER CudaEnv(const CudaEnvWords& words, Mirror mirror)
-      : words_(&words), looks_left_(mirror == Mirror::kHostWord ? 1U : 0U) {}
+  MOK_HD_MEMBER explicit CudaEnv(CudaEnvWords& words) : words_(&words) {}
 
   // Pairs with: add_acq_rel() of other CTAs of this rank.
   [[nodiscard]] MOK_HD_MEMBER std::uint32_t load_acquire(const std::uint32_t* counter) const {
@@ -78,12 +78,10 @@ class CudaEnv {
     NV_IF_ELSE_TARGET(NV_IS_DEVICE, (return ptx::atom_add_relaxed_gpu(cursor, 1);),
                       (return *cursor;))
   }
-  MOK_HD_MEMBER void pause() const {
-    NV_IF_TARGET(NV_IS_DEVICE, (ptx::nanosleep<kPauseNs>();))
-  }
-  [[nodiscard]] MOK_HD_MEMBER bool aborted() {
-    NV_IF_ELSE_TARGET(NV_IS_DEVICE, (mirror_host_word();
-                                     return ptx::ld_relaxed_gpu(words_->abort_word) != 0;),
+  MOK_HD_MEMBER void pause() const { NV_IF_TARGET(NV_IS_DEVICE, (ptx::nanosleep<kPauseNs>();)) }
+  [[nodiscard]] MOK_HD_MEMBER bool aborted() const {
+    NV_IF_ELSE_TARGET(NV_IS_DEVICE,
+                      (mirror_host_word(); return ptx::ld_relaxed_gpu(words_->abort_word) != 0;),
                       (return true;))
   }
   // A rank's wait for itself stands behind another role's wait for the rank that is missing: it gets
@@ -105,24 +103,28 @@ class CudaEnv {
   [[nodiscard]] MOK_HD_MEMBER std::uint64_t now_ns() const {
     NV_IF_ELSE_TARGET(NV_IS_DEVICE, (return ptx::global_timer_ns();), (return 0;))
   }
-  [[nodiscard]] MOK_HD_MEMBER const CudaEnvWords& words() const { return *words_; }
 
  private:
   static constexpr std::uint32_t kPauseNs = 64;
-  static constexpr std::uint32_t kAsksPerHostLook = 16;  // aborted() asked so often between two looks
+  static constexpr std::uint32_t kAsksPerHostLook =
+      16;  // aborted() asked so often between two looks
 
-  __device__ __forceinline__ void mirror_host_word() {
-    if (looks_left_ == 0 || --looks_left_ > 0) {
+  __device__ __forceinline__ void mirror_host_word() const {
+    if constexpr (kMirror == Mirror::kNo) {
       return;
     }
-    looks_left_ = kAsksPerHostLook;
+    if (words_->asks_left == 0 || --words_->asks_left > 0) {
+      return;
+    }
+    words_->asks_left = kAsksPerHostLook;
     if (ptx::ld_relaxed_sys(words_->host_abort) != 0) {
-      ptx::st_release_sys(words_->peer_abort[words_->rank], 1U);  // pairs with: aborted(), by value only
+      ptx::st_release_sys(words_->peer_abort[words_->rank],
+                          1U);  // pairs with: aborted(), by value only
     }
   }
 
   static __device__ __forceinline__ void write_report(const CudaEnvWords& words, WaitResult result,
-                                                   const WaitInfo& info) {
+                                                      const WaitInfo& info) {
     StatusRecord* const record = words.record;
     if (ptx::atom_cas_acq_rel_sys(&record->state, static_cast<std::uint32_t>(RecordState::kEmpty),
                                   static_cast<std::uint32_t>(RecordState::kClaimed)) ==
@@ -143,9 +145,8 @@ class CudaEnv {
     }
   }
 
-  const CudaEnvWords* words_;
-  std::uint32_t looks_left_;  // 0: never looks at the host's word
+  CudaEnvWords* words_;
 };
-static_assert(RoleEnv<CudaEnv>);
+static_assert(RoleEnv<CudaEnv<Mirror::kNo>> && RoleEnv<CudaEnv<Mirror::kHostWord>>);
 
 }  // namespace mok::cuda

@@ -42,11 +42,11 @@ struct BareWait {
 // Reports Site::kPipe once a local wait has lasted twice as long as both global deadlines together.
 class GuardedWait {
  public:
-  MOK_HD_MEMBER explicit GuardedWait(const CudaEnvWords& words) : words_(&words) {}
+  MOK_HD_MEMBER explicit GuardedWait(CudaEnvWords& words) : words_(&words) {}
 
   MOK_HD_MEMBER void start() { end_ns_ = 0; }
   [[nodiscard]] MOK_HD_MEMBER bool expired() {
-    const CudaEnv env(*words_, Mirror::kNo);
+    const CudaEnv<Mirror::kNo> env(*words_);
     if (end_ns_ == 0) {
       end_ns_ = env.now_ns() + 2 * (words_->join_deadline_ns + words_->progress_deadline_ns);
       return false;
@@ -60,7 +60,7 @@ class GuardedWait {
   }
 
  private:
-  const CudaEnvWords* words_;
+  CudaEnvWords* words_;
   std::uint64_t end_ns_ = 0;
 };
 

@@ -15,9 +15,15 @@ inline constexpr std::uint32_t kMailboxStages = 2;
 inline constexpr std::uint32_t kRingStages = 4;
 inline constexpr std::uint32_t kMmaWarps = 8;
 
-MOK_HD constexpr PipeShape mailbox_shape() { return {kMailboxStages, 1, 2 + kMmaWarps}; }
-MOK_HD constexpr PipeShape ring_shape() { return {kRingStages, 1, kMmaWarps}; }
-MOK_HD constexpr PipeShape handover_shape() { return {kRingStages, kMmaWarps, 1}; }
+MOK_HD constexpr PipeShape mailbox_shape() {
+  return {kMailboxStages, 1, 2 + kMmaWarps};
+}
+MOK_HD constexpr PipeShape ring_shape() {
+  return {kRingStages, 1, kMmaWarps};
+}
+MOK_HD constexpr PipeShape handover_shape() {
+  return {kRingStages, kMmaWarps, 1};
+}
 
 // Start of the CTA's dynamic shared memory. The rank is written before the roles part, then only read.
 template <class Geo>
@@ -28,8 +34,8 @@ struct SpikeShared {
   MbarrierStage ring[kRingStages];
   MbarrierStage handover[kRingStages];
   Task slots[kMailboxStages];
-  std::uint32_t tickets[kMailboxStages];            // scheduler -> storer, beside the mailbox
-  std::uint32_t ring_tokens[kRingStages];           // loader -> MMA
+  std::uint32_t tickets[kMailboxStages];             // scheduler -> storer, beside the mailbox
+  std::uint32_t ring_tokens[kRingStages];            // loader -> MMA
   std::uint32_t out_tokens[kRingStages][kMmaWarps];  // MMA -> storer
 };
 static_assert(sizeof(SpikeShared<StaticGeometry>) < 8192);
@@ -77,8 +83,8 @@ class SpikeBodies {
   }
   MOK_HD_MEMBER void finish(const Task& task, std::uint32_t out, std::uint32_t stage) const {
     expect(cta_->ring_tokens[stage] == stage_token(task, 8 + out));
-    NV_IF_TARGET(NV_IS_DEVICE, (cta_->out_tokens[stage][threadIdx.x / 32 - 4] =
-                                    stage_token(task, 16 + out);))
+    NV_IF_TARGET(NV_IS_DEVICE,
+                 (cta_->out_tokens[stage][threadIdx.x / 32 - 4] = stage_token(task, 16 + out);))
   }
   MOK_HD_MEMBER void store(const Task& task, std::uint32_t out, std::uint32_t stage) const {
     for (std::uint32_t warp = 0; warp < kMmaWarps; ++warp) {

@@ -8,7 +8,7 @@
 // Barriers: program/role_types.hpp. No CTA waits for another but through counters and flags, each with
 // a deadline; there is no grid barrier.
 //
-// decode_kernel: one warp a CTA claims and decodes all compute tickets, without waits.
+// decode_kernel<Decode>: one warp a CTA claims and decodes all compute tickets, without waits.
 #include "cuda/spike_kernel.cuh"
 
 #include "cuda/mbarrier_pipe.cuh"
@@ -66,24 +66,28 @@ __device__ __forceinline__ void set_end(const SpikeArguments<Geo>& arguments,
 }
 
 template <class Geo>
+__device__ __forceinline__ bool is_first_of_rank(const SpikeShared<Geo>& cta) {
+  return cta.block < cta.rank.env.num_ranks;
+}
+
+template <class Geo>
 __device__ __forceinline__ RoleEnd run_single(SpikeShared<Geo>& cta, SpikeRole role) {
-  const bool first_of_rank = cta.block < cta.rank.env.num_ranks;
   const RoleParts<Geo, Arrive::kThread> parts{cta};
   SpikeBodies<Geo> bodies(cta);
   switch (role) {
     case SpikeRole::kScheduler: {
-      CudaEnv env(cta.rank.env, first_of_rank ? Mirror::kHostWord : Mirror::kNo);
+      CudaEnv<Mirror::kHostWord> env(cta.rank.env);
       return scheduler_loop(env, parts.call(), parts.mailbox(), bodies);
     }
     case SpikeRole::kLoader: return loader_loop(parts.mailbox(), parts.ring(), bodies);
     case SpikeRole::kStorer: {
-      CudaEnv env(cta.rank.env, Mirror::kNo);
+      CudaEnv<Mirror::kNo> env(cta.rank.env);
       return storer_loop(env, parts.call(), parts.mailbox(), parts.ring(), bodies);
     }
     default: {
-      CudaEnv env(cta.rank.env, Mirror::kNo);
+      CudaEnv<Mirror::kNo> env(cta.rank.env);
       const RoleCall<Geo> call = parts.call();
-      if (first_of_rank) {
+      if (is_first_of_rank(cta)) {
         publish_opening(env, call);
       }
       return comm_loop(env, call, bodies);
@@ -101,8 +105,10 @@ __global__ void __launch_bounds__(kSpikeThreads, 1)
     return;
   }
   copy_rank(cta.rank, arguments.ranks[rank]);
+  __syncthreads();
   if (threadIdx.x == 0) {
     cta.block = blockIdx.x;
+    cta.rank.env.asks_left = is_first_of_rank(cta) ? 1 : 0;
     init_pipe(ptx::shared_address(cta.mailbox), mailbox_shape());
     init_pipe(ptx::shared_address(cta.ring), ring_shape());
     init_pipe(ptx::shared_address(cta.handover), handover_shape());
@@ -150,7 +156,7 @@ __global__ void __launch_bounds__(32)
   if (threadIdx.x != 0) {
     return;
   }
-  CudaEnv env(own.env, Mirror::kNo);
+  CudaEnv<Mirror::kNo> env(own.env);
   const ComputeQueue<Geo> queue(own.view);
   const std::uint32_t size = queue.size();
   std::uint64_t digest = 0;
@@ -170,8 +176,17 @@ __global__ void __launch_bounds__(32)
   atomicAdd(reinterpret_cast<unsigned long long*>(own.log.compute.digest), digest);
 }
 
+__global__ void __launch_bounds__(256)
+    fill_kernel(std::uint32_t* words, std::uint32_t count, std::uint32_t value) {
+  const std::uint32_t i = blockIdx.x * 256U + threadIdx.x;
+  if (i < count) {
+    words[i] = value;
+  }
+}
+
 template <Decode kDecode>
-cudaError_t launch_decode_kind(const SpikeArguments<StaticGeometry>& arguments, std::uint32_t grid) {
+cudaError_t launch_decode_kind(const SpikeArguments<StaticGeometry>& arguments,
+                               std::uint32_t grid) {
   decode_kernel<StaticGeometry, kDecode>
       <<<grid, 32, sizeof(SpikeRank<StaticGeometry>)>>>(arguments);
   return cudaGetLastError();
@@ -193,9 +208,6 @@ cudaError_t read_resources(const void* kernel, SpikeResources* out) {
 }  // namespace
 
 cudaError_t launch_spike(const SpikeArguments<StaticGeometry>& arguments, std::uint32_t grid) {
-  if (const cudaError_t error = allow_shared_bytes(); error != cudaSuccess) {
-    return error;
-  }
   spike_kernel<StaticGeometry><<<grid, kSpikeThreads, kSpikeSharedBytes>>>(arguments);
   return cudaGetLastError();
 }
@@ -207,6 +219,14 @@ cudaError_t launch_decode(const SpikeArguments<StaticGeometry>& arguments, std::
     case Decode::kTaskAndWaits: return launch_decode_kind<Decode::kTaskAndWaits>(arguments, grid);
     default: return launch_decode_kind<Decode::kTaskWaitsAndSignals>(arguments, grid);
   }
+}
+
+cudaError_t launch_fill(std::uint32_t* words, std::uint32_t count, std::uint32_t value) {
+  if (count == 0) {
+    return cudaSuccess;
+  }
+  fill_kernel<<<ceil_div(count, 256U), 256>>>(words, count, value);
+  return cudaGetLastError();
 }
 
 cudaError_t spike_ctas_per_sm(int* ctas) {

@@ -20,15 +20,15 @@ inline constexpr std::uint32_t kSpikeRolesPerCta = 5;
 // What a CTA leaves behind, all zero before the launch. Words are RoleEnd + 1; 0: never ended.
 // Ended words stand at [cta * kSpikeRolesPerCta + role].
 struct SpikeTicketLog {
-  Task* tasks;             // [size] as the last role saw it
-  std::uint32_t* visits;   // [size] storer (or comm) + 0x10000 * scheduler
-  std::uint64_t* digest;   // sum over visits of ticket_digest()
+  Task* tasks;            // [size] as the last role saw it
+  std::uint32_t* visits;  // [size] storer (or comm) + 0x10000 * scheduler
+  std::uint64_t* digest;  // sum over visits of ticket_digest()
 };
 struct SpikeLog {
   SpikeTicketLog compute;  // tasks == nullptr: not logged
   SpikeTicketLog comm;
-  Task* scheduled;         // [size] compute tasks as the schedulers decoded them
-  std::uint32_t* wrong;    // tokens that were not as they should be
+  Task* scheduled;       // [size] compute tasks as the schedulers decoded them
+  std::uint32_t* wrong;  // tokens that were not as they should be
 };
 
 MOK_HD std::uint64_t ticket_digest(const Task& task, std::uint32_t ticket) {
@@ -70,7 +70,9 @@ struct SpikeResources {
 cudaError_t launch_spike(const SpikeArguments<StaticGeometry>& arguments, std::uint32_t grid);
 cudaError_t launch_decode(const SpikeArguments<StaticGeometry>& arguments, std::uint32_t grid,
                           Decode decode);
-// CTAs of the spike that an SM holds; 0 where it does not fit.
+// words[0 .. count) = value, on the default stream: the opening of a call's counters.
+cudaError_t launch_fill(std::uint32_t* words, std::uint32_t count, std::uint32_t value);
+// Before the first launch: allows the shared memory. CTAs of the spike that an SM holds; 0: too large.
 cudaError_t spike_ctas_per_sm(int* ctas);
 cudaError_t spike_resources(SpikeResources* spike, SpikeResources* decode);
 

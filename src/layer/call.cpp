@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace mok {
 
@@ -24,6 +25,19 @@ std::int64_t replayed_rows(const RouteView& routes) {
     rows += routes.blocks[block].rows;
   }
   return rows;
+}
+
+// The first item of two agreement texts that differs.
+std::string disagreement(int peer, const std::string& theirs, int rank, const std::string& ours) {
+  const auto at = static_cast<std::size_t>(
+      std::mismatch(theirs.begin(), theirs.end(), ours.begin(), ours.end()).first - theirs.begin());
+  const std::size_t comma = theirs.rfind(", ", at);
+  const std::size_t first = comma == std::string::npos ? 0 : comma + 2;
+  const auto item = [first](const std::string& text) {
+    return text.substr(first, text.find(", ", first) - first);
+  };
+  return " (rank " + std::to_string(peer) + " has " + item(theirs) + ", rank " +
+         std::to_string(rank) + " has " + item(ours) + ")";
 }
 
 BuildInput build_input(const Plan& plan, int rank, std::uint64_t saved_rows) {
@@ -78,10 +92,11 @@ Call::Call(Workspace::Impl& ws, CallKind kind, std::int64_t tokens, std::uint32_
   }
 }
 
-Status Call::result(WaitResult wait) const {
+Status Call::result(WaitResult wait) {
   if (wait == WaitResult::kReady) {
     return {};
   }
+  ws_.failed = true;
   Status failure = ws_.set->failure();
   return failure.ok() ? Status::wait_failed(Code::kAborted, {}) : failure;
 }
@@ -106,9 +121,11 @@ Status Call::join() {
       env_.pause();
     }
     if (ws_.set->agreement(peer) != ws_.set->agreement(ws_.rank)) {
-      Status mismatch = Status::bad_argument(
-          "workspace of rank " + std::to_string(peer), ws_.set->agreement(peer),
-          "must agree with rank " + std::to_string(ws_.rank) + ": " + ws_.set->agreement(ws_.rank));
+      const std::string what =
+          disagreement(peer, ws_.set->agreement(peer), ws_.rank, ws_.set->agreement(ws_.rank));
+      Status mismatch = Status::wait_failed(
+          Code::kCallMismatch,
+          {peer, site_name(Site::kJoin) + what, 1, 0, data.view.epoch, ws_.rank});
       ws_.set->fail(mismatch);
       return mismatch;
     }
@@ -122,20 +139,24 @@ Status Call::join() {
 }
 
 Status Call::open() {
+  ws_.epoch = data.view.epoch;
+  ws_.sync.epoch = data.view.epoch;
   if (Status failure = ws_.set->failure(); !failure.ok()) {
-    return Status::poisoned(failure);
+    // Every rank returns the failure itself once, in whichever call it learns of it.
+    return std::exchange(ws_.failed, true) ? Status::poisoned(failure) : failure;
   }
   if (Status status = join(); !status.ok()) {
+    ws_.failed = true;
     return status;
   }
   data.arenas = ws_.arenas.data();
   words_.peer_flags = ws_.peer_flags.data();
   words_.counters =
       reinterpret_cast<std::uint32_t*>(ws_.local.data() + ws_.plan.layout.local.counters);
-  ws_.epoch = data.view.epoch;
-  ws_.sync.epoch = data.view.epoch;
   if (ws_.num_calls++ > 0) {
-    if (const WaitResult wait = wait_left(env_, data.view, words_); wait != WaitResult::kReady) {
+    const WaitResult wait = wait_left(env_, data.view, words_);
+    env_.set_state(Site::kNone, data.view.routes.rank);
+    if (wait != WaitResult::kReady) {
       return result(wait);
     }
   }
@@ -168,8 +189,18 @@ void Call::stage_slots(const std::uint32_t* sorted_slots, const float* weights) 
 void Call::start() {
   publish_to_all(env_, data.view, words_, Flag::kStart);
 }
-void Call::enter() {
+
+Status Call::agree() {
+  const WaitResult wait = wait_for_all(env_, data.view, words_, Flag::kCounts, Site::kCounts);
+  env_.set_state(Site::kNone, data.view.routes.rank);
+  return result(wait);
+}
+
+// Without this wait only ranks that exchange rows would find out that they have paired different calls,
+// and a rank that enters late would look like one that has stalled.
+Status Call::enter() {
   publish_to_all(env_, data.view, words_, Flag::kCounts);
+  return agree();
 }
 
 Status Call::build_routes(const std::int32_t* ids, const TableStorage& storage) {
@@ -190,9 +221,8 @@ Status Call::build_routes(const std::int32_t* ids, const TableStorage& storage) 
   publish_to_all(env_, data.view, words_, Flag::kCounts);
   stage_slots(sorted, data.router);
   start();
-  const WaitResult wait = wait_for_all(env_, data.view, words_, Flag::kCounts, Site::kCounts);
-  if (wait != WaitResult::kReady) {
-    return result(wait);
+  if (Status status = agree(); !status.ok()) {
+    return status;
   }
   std::memcpy(counts, ws_.arena() + at.counts,
               std::uint64_t{data.view.routes.num_ranks} * experts * sizeof(std::uint32_t));

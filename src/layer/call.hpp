@@ -24,8 +24,9 @@ class Call {
   void start();
   // Forward: sorts `ids`, exchanges counts, derives the tables in `storage`. Includes start().
   [[nodiscard]] Status build_routes(const std::int32_t* ids, const TableStorage& storage);
-  // Backward and recompute: no counts are exchanged, but the ranks still tell which call this is.
-  void enter();
+  // Backward and recompute: no counts are exchanged, but the ranks still tell which call this is, and
+  // none goes on before all agree.
+  [[nodiscard]] Status enter();
   // Runs both queues on the team and reports.
   [[nodiscard]] Result<CallReport> run();
 
@@ -33,7 +34,8 @@ class Call {
 
  private:
   [[nodiscard]] Status join();
-  [[nodiscard]] Status result(WaitResult wait) const;
+  [[nodiscard]] Status result(WaitResult wait);
+  [[nodiscard]] Status agree();
   [[nodiscard]] cpu::CpuEnv& env() { return env_; }
 
   Workspace::Impl& ws_;

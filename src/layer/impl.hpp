@@ -57,7 +57,8 @@ class Workspace::Impl {
   Epoch epoch = 0;
   std::uint64_t num_calls = 0;
   std::uint32_t num_forwards = 0;
-  cpu::TaskHook hook;  // tests only
+  bool failed = false;  // a call has returned the group's failure: poisoned from here
+  cpu::TaskHook hook;   // tests only
 
   [[nodiscard]] std::byte* arena() const { return set->base(rank); }
 };

@@ -120,7 +120,9 @@ Result<CallReport> backward(Workspace& workspace, const BackwardArgs& args) {
     const TableStorage storage{ws.local.data() + layout.local.tables, ws.plan.tables};
     call.data.view.routes = derive_again(ws.plan, context.view, storage, 0);
   }
-  call.enter();
+  if (Status status = call.enter(); !status.ok()) {
+    return failure(std::move(status));
+  }
   call.stage_rows(layout.arena.x, args.x);
   call.stage_rows(layout.arena.dy, args.dy);
   call.stage_slots(context.view.sorted_slots, call.data.router);
@@ -145,7 +147,9 @@ Result<CallReport> recompute(Workspace& workspace, const RecomputeArgs& args) {
   call.data.weights = args.weights;
   call.data.saved = context.saved.data();
   call.data.view.routes = context.view;
-  call.enter();
+  if (Status status = call.enter(); !status.ok()) {
+    return failure(std::move(status));
+  }
   call.stage_rows(ws.plan.layout.arena.x, args.x);
   call.stage_slots(context.view.sorted_slots,
                    at<float>(context.kept, ws.plan.layout.context.weights));

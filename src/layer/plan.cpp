@@ -82,8 +82,8 @@ std::string Plan::agreement() const {
   text << "max_tokens " << shape.max_tokens << ", hidden " << shape.hidden << ", intermediate "
        << shape.intermediate << ", shared_intermediate " << shape.shared_intermediate
        << ", experts " << shape.experts << ", topk " << shape.topk << ", output_gate "
-       << shape.output_gate << ", swiglu_limit "
-       << (shape.swiglu_limit ? std::to_string(*shape.swiglu_limit) : "none") << ", dispatch "
+       << shape.output_gate << ", swiglu_limit " << std::hexfloat  // exact
+       << (shape.swiglu_limit ? *shape.swiglu_limit : 0.0F) << std::defaultfloat << ", dispatch "
        << name(options.dispatch) << ", combine " << name(options.combine) << ", dy_dispatch "
        << name(options.dy_dispatch) << ", dx_combine " << name(options.dx_combine) << ", ring_rows "
        << options.ring_rows << ", saved_rows " << options.saved_rows << ", save "

@@ -1,4 +1,5 @@
 // workspace.cpp: makes and drops workspaces and contexts.
+#include <algorithm>
 #include <cstring>
 
 #include "layer/environment.hpp"
@@ -19,10 +20,13 @@ std::chrono::nanoseconds scaled(std::int64_t deadline_ms) {
       static_cast<std::int64_t>(static_cast<double>(deadline_ms) * 1e6 * deadline_scale()));
 }
 
-// Shared words must read zero before anyone can reach them.
-void zero_words(std::byte* arena, const Plan& plan) {
+// Before anyone can reach the shared words: host words 0, flags as if the call before the first had left
+// them (0 for the usual first call).
+void clear_words(std::byte* arena, const Plan& plan, Epoch first_epoch) {
   const ArenaLayout& at = plan.layout.arena;
   std::memset(arena + at.flags, 0, at.counts - at.flags);
+  std::fill_n(reinterpret_cast<std::uint64_t*>(arena + at.flags), plan.flags.size(),
+              flag_value(first_epoch - 1, 0));
 }
 
 void make_workers(Workspace::Impl& ws) {
@@ -59,7 +63,7 @@ Result<Workspace> make_workspace(const World& world, const LayerShape& shape,
   if (arena.data() == nullptr || ws->local.data() == nullptr) {
     return failure(no_memory("workspace", ws->plan.layout.workspace_bytes()));
   }
-  zero_words(arena.data(), ws->plan);
+  clear_words(arena.data(), ws->plan, first_epoch);
   ws->team = std::make_unique<cpu::Team>(ws->plan.workers());
   make_workers(*ws);
   ws->set = world.group().next_set(world.rank());

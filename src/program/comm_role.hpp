@@ -11,10 +11,10 @@ template <RoleEnv Env, class Geo, RoleBodies Bodies>
   const std::uint32_t size = queue.size();
   std::uint32_t ticket = env.claim(call.share.comm_cursor);
   while (ticket < size) {
-    const std::uint32_t next = env.claim(call.share.comm_cursor);  // one ahead, as the scheduler does
-    const bool aborted = env.aborted();
+    const std::uint32_t next =
+        env.claim(call.share.comm_cursor);  // one ahead, as the scheduler does
     const Task task = queue.task(ticket);
-    if (aborted) {
+    if (env.aborted()) {
       return RoleEnd::kAborted;
     }
     const RoleEnd end = role_end(wait_task(env, call.view, call.words, task));

@@ -49,7 +49,8 @@ MOK_HD constexpr RoleEnd role_end(WaitResult result) {
 struct RoleShare {
   std::uint32_t* compute_cursor = nullptr;  // the next unclaimed ticket; 0 when a call opens
   std::uint32_t* comm_cursor = nullptr;
-  std::uint32_t num_leavers = 0;  // storers and comm roles of the rank: those that touch other ranks
+  std::uint32_t num_leavers =
+      0;  // storers and comm roles of the rank: those that touch other ranks
 };
 
 // One call of one rank, as its roles see it. References: on the GPU they cost no registers.
@@ -108,21 +109,7 @@ concept RoleBodies = requires(B bodies, const Task task, std::uint32_t number) {
   bodies.transfer(task, number);
 };
 
-// Puts a task into the mailbox. Pairs with: receive().
-template <Pipe P, class Note>
-[[nodiscard]] MOK_HD PipeWait post(const Mailbox<P>& mailbox, PipeState& at, const Task& task,
-                                   Note note) {
-  if (wait_empty(mailbox.pipe, at) == PipeWait::kAborted) {
-    return PipeWait::kAborted;
-  }
-  mailbox.slots[at.stage] = task;
-  note(at.stage);
-  arrive_full(mailbox.pipe, at);
-  at.advance(mailbox.pipe.num_stages());
-  return PipeWait::kReady;
-}
-
-// Takes the next task; a stop task where the pipe was aborted. Pairs with: post().
+// Takes the next task; a stop task where the pipe was aborted. Pairs with: scheduler_loop().
 template <Pipe P, class Note>
 [[nodiscard]] MOK_HD Task receive(const Mailbox<P>& mailbox, PipeState& at, RoleEnd& end,
                                   Note note) {

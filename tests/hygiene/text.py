@@ -24,7 +24,7 @@ def first_line_problem(path, lines):
     if path.suffix in CPP_SUFFIXES:
         pattern = r"(//|/\*) " + re.escape(path.name) + r": \S"
     elif is_script:
-        pattern = r"# " + re.escape(path.name) + r": \S"
+        pattern = r'(# |""")' + re.escape(path.name) + r": \S"
     else:
         return None
     line = next((text for text in lines if not text.startswith("#!")), "")

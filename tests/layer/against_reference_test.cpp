@@ -59,7 +59,7 @@ LayerSpec draw_spec(std::uint64_t seed) {
       random.between(1, static_cast<std::uint32_t>(std::min<std::int64_t>(spec.experts, 4)));
   spec.output_gate = spec.shared > 0 && random.one_in(2);
   spec.limit = random.one_in(2) ? 0.7F : 0.0F;
-  spec.routes = static_cast<Routes>(random.below(9));
+  spec.routes = static_cast<Routes>(random.below(static_cast<std::uint32_t>(Routes::kSkewed) + 1));
   spec.hot = random.below(
       static_cast<std::uint32_t>(std::min<std::int64_t>(spec.experts, spec.num_ranks())));
   draw_options(random, spec.options);

@@ -37,7 +37,7 @@ CallWorld draw_small_world(std::uint64_t i) {
 
 TEST(DataSafety, EveryPlaceIsWrittenReadAndReusedInOrder) {
   std::vector<std::size_t> reuses(static_cast<std::size_t>(Buffer::kNumBuffers));
-  for (std::uint64_t i = 0; i < 4000; ++i) {
+  for (std::uint64_t i = 0; i < 2000; ++i) {
     const CallWorld world = draw_small_world(i);
     const Contributions facts(world);
     const WaitsFunction waits = program_waits;
@@ -45,10 +45,10 @@ TEST(DataSafety, EveryPlaceIsWrittenReadAndReusedInOrder) {
     const MemoryModel memory(world, facts, order);
     ASSERT_FALSE(order.cyclic());
     EXPECT_EQ(order.unordered_flags(), std::vector<std::string>{});
-    EXPECT_EQ(memory.violations(), std::vector<std::string>{});
+    EXPECT_EQ(memory.places().violations(), std::vector<std::string>{});
     ASSERT_FALSE(HasFailure()) << "MOK_TEST_SEED " << test_seed() << ", world " << i << ": "
                                << world.spec;
-    const std::vector<std::size_t> counts = memory.reuses();
+    const std::vector<std::size_t> counts = memory.places().reuses();
     for (std::size_t b = 0; b < counts.size(); ++b) {
       reuses[b] += counts[b];
     }
@@ -129,7 +129,7 @@ TEST(DataSafety, EveryWaitIsNeeded) {
       WaitName{CallKind::kBackward, TaskKind::kHiddenGrad, Site::kCellFree}};
   std::set<WaitName> seen;
   std::map<Weaken, std::set<WaitName>> caught;
-  for (std::uint64_t i = 0; i < 1200; ++i) {
+  for (std::uint64_t i = 0; i < 900; ++i) {
     const CallWorld world = draw_small_world(i);
     const Contributions facts(world);
     for (const WaitName& name : waits_in(world, facts)) {
@@ -141,7 +141,7 @@ TEST(DataSafety, EveryWaitIsNeeded) {
         const WaitsFunction waits = weakened(name, how);
         const HappensBefore order(world, facts, waits);
         if (!order.unordered_flags().empty() ||
-            !MemoryModel(world, facts, order).violations().empty()) {
+            !MemoryModel(world, facts, order).places().violations().empty()) {
           caught[how].insert(name);
         }
       }

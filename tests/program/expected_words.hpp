@@ -1,16 +1,17 @@
 // expected_words.hpp: counters and flags as a call must leave them: every task published once, in
-// queue order, by one thread. No order of tasks that the waits allow may give another result.
+// queue order, by one thread a rank. No order of tasks that the waits allow may give another result.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "program/protocol.hpp"
 #include "program/roles.hpp"
 #include "sync/env.hpp"
 
-namespace mok::test {
+namespace mok::loopback {
 
 // Words that nobody else touches.
 struct PlainEnv {
@@ -60,8 +61,10 @@ std::vector<RankWords> expected_words(const std::vector<CallView<Geo>>& views,
   for (RankWords& rank : words) {
     peer_flags.push_back(rank.flags.data());
   }
-  PlainEnv env;
-  for (std::size_t rank = 0; rank < views.size(); ++rank) {
+  // One thread a rank: each word has one rank that writes it.
+  std::vector<std::jthread> threads;
+  const auto publish_rank = [&](std::size_t rank) {
+    PlainEnv env;
     const CallView<Geo>& view = views[rank];
     const WordTable table{words[rank].counters.data(), peer_flags.data()};
     const RoleShare share{nullptr, nullptr, num_leavers};
@@ -77,8 +80,12 @@ std::vector<RankWords> expected_words(const std::vector<CallView<Geo>>& views,
     for (std::uint32_t i = 0; i < num_leavers; ++i) {
       leave(env, view, table, num_leavers);
     }
+  };
+  for (std::size_t rank = 0; rank < views.size(); ++rank) {
+    threads.emplace_back([&publish_rank, rank] { publish_rank(rank); });
   }
+  threads.clear();  // joins
   return words;
 }
 
-}  // namespace mok::test
+}  // namespace mok::loopback

@@ -16,7 +16,7 @@
 #include "program/call.hpp"
 #include "route/build.hpp"
 
-namespace mok::test {
+namespace mok::loopback {
 
 struct WorldSetup {
   LayerShape layer;
@@ -192,4 +192,4 @@ CallView<Geo> rebased(CallView<Geo> view, const std::byte* from, std::byte* to) 
   return view;
 }
 
-}  // namespace mok::test
+}  // namespace mok::loopback

@@ -19,7 +19,7 @@
 #include "thread_env.hpp"
 #include "token_bodies.hpp"
 
-namespace mok::test {
+namespace mok::loopback {
 namespace {
 
 constexpr Geometry kSmall{.block_rows = 8,
@@ -302,4 +302,4 @@ TEST(PipeStateTest, SkipEqualsAdvance) {
 }
 
 }  // namespace
-}  // namespace mok::test
+}  // namespace mok::loopback

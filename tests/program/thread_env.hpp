@@ -9,7 +9,7 @@
 
 #include "program/roles.hpp"
 
-namespace mok::test {
+namespace mok::loopback {
 
 struct Report {
   WaitResult result = WaitResult::kReady;
@@ -75,4 +75,4 @@ class ThreadEnv {
 };
 static_assert(RoleEnv<ThreadEnv>);
 
-}  // namespace mok::test
+}  // namespace mok::loopback

@@ -10,7 +10,7 @@
 #include "program/roles.hpp"
 #include "thread_env.hpp"
 
-namespace mok::test {
+namespace mok::loopback {
 
 enum class RoleName : std::uint32_t { kScheduler, kLoader, kMma, kStorer, kComm, kNumRoles };
 inline constexpr std::uint32_t kNumRoles = static_cast<std::uint32_t>(RoleName::kNumRoles);
@@ -241,4 +241,4 @@ class TokenBodies {
 };
 static_assert(RoleBodies<TokenBodies>);
 
-}  // namespace mok::test
+}  // namespace mok::loopback

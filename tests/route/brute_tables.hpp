@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "core/geometry.hpp"
@@ -54,9 +55,12 @@ inline void cut_phases(const Geometry& geo, const BruteRule& rule,
     rank.expert_row0.push_back(row);
     std::vector<BruteBlock> blocks;
     for (std::uint32_t left = rows_of[e]; left > 0; left -= blocks.back().rows) {
-      const std::uint32_t rows = std::min(left, geo.block_rows);
-      blocks.push_back({e, row, rows, pad_up(rows, geo.row_pad), 0, 0, false, false});
-      row += blocks.back().padded;
+      // A context keeps whole blocks, so one ends where its rows end.
+      const std::uint32_t room = row < rule.saved_rows ? rule.saved_rows - row : geo.block_rows;
+      const std::uint32_t rows = std::min({left, geo.block_rows, room});
+      const std::uint32_t padded = pad_up(rows, geo.row_pad);
+      blocks.push_back({e, row, rows, padded, 0, 0, row + padded <= rule.saved_rows, false});
+      row += padded;
     }
     const std::uint32_t whole = pad_up(rows_of[e], geo.row_pad);
     if (whole <= rule.cell_rows) {  // stays together
@@ -83,12 +87,9 @@ inline void cut_phases(const Geometry& geo, const BruteRule& rule,
   }
   close();
   rank.expert_row0.push_back(row);
-  bool all_saved = true;
   for (std::uint32_t phase = 0; phase < groups.size(); ++phase) {
     for (std::size_t i = 0; i < groups[phase].size(); ++i) {
       BruteBlock block = groups[phase][i];
-      all_saved = all_saved && block.row0 + block.padded <= rule.saved_rows;
-      block.saved = all_saved;
       block.phase = phase;
       if (i == 0 || groups[phase][i - 1].expert != block.expert) {
         ++rank.num_parts;

@@ -20,15 +20,16 @@
 namespace mok::testing {
 
 enum class Routes : std::uint32_t {
-  kUniform,    // distinct or not, as drawn
-  kSomeOff,    // one id in ten is -1
-  kTokensOff,  // every third token has no route at all
-  kRankOff,    // the tokens of rank `hot` have none
-  kAllOff,     // nobody has any
-  kOneExpert,  // all slots to expert `hot`
-  kOneRank,    // all slots to the experts of rank `hot`
-  kRepeats,    // a token names expert `hot` twice, then two others
-  kFewExperts  // only every third expert is used
+  kUniform,     // distinct or not, as drawn
+  kSomeOff,     // one id in ten is -1
+  kTokensOff,   // every third token has no route at all
+  kRankOff,     // the tokens of rank `hot` have none
+  kAllOff,      // nobody has any
+  kOneExpert,   // all slots to expert `hot`
+  kOneRank,     // all slots to the experts of rank `hot`
+  kRepeats,     // a token names expert `hot` twice, then two others
+  kFewExperts,  // only every third expert is used
+  kSkewed       // half of the slots to expert 1, none to expert 0, one in ten is -1
 };
 
 struct LayerSpec {

@@ -1,58 +1,37 @@
-// memory_model.hpp: which task writes and reads which place of which buffer, and the check that
-// every place is read after it is written and overwritten after it is read, in every execution.
+// memory_model.hpp: which task writes and reads which place of which buffer.
 //
 // A place is one ring row (times a column tile where tiles share it). Its contents are versions;
 // those of a ring are numbered by phase, those of memory that is written once are all 0. Modelled:
-//   staged inputs       opening -> pull
-//   x ring              pull or push + receive -> gate-up, weight gradient (replayed blocks),
-//   receive dy ring             the same -> hidden gradient, weight gradient route ring          x
-//   (forward) or dY (backward) dispatch -> down, hidden and input gradient if
-//                       they need owners or weights, combine push; 3 * cells cells
-//   gate and up rings   gate-up -> hidden gradient, which writes d_gate, d_up in place -> input and
-//                       weight gradients
-//   hidden ring         gate-up -> down (forward); hidden gradient (w*h) -> weight gradient
-//   partial sums of dw  hidden gradient -> input gradient
-//   out ring            down or input gradient -> combine push, combine pull
-//   landing rows        scatter, combine push or pull -> reduce
-//   spill               weight gradient -> weight gradient of the expert's next part
-//   shared expert       logit, hidden, d_gate/d_up, partial sums, out, dz -> their readers
+// - staged inputs: opening -> pull
+// - x ring: pull or push + receive -> gate-up, weight gradient (replayed blocks), receive
+// - dy ring: the same -> hidden gradient, weight gradient
+// - route ring (3 * cells cells): x (forward) or dY (backward) dispatch -> down, hidden gradient
+//   (weights), input gradient, combine push
+// - gate and up rings: gate-up -> hidden gradient, which writes d_gate, d_up in place -> input and
+//   weight gradients
+// - hidden ring: gate-up -> down (forward); hidden gradient (w*h) -> weight gradient
+// - partial sums of dw: hidden gradient -> input gradient
+// - out ring: down or input gradient -> combine push, combine pull
+// - landing rows: scatter, combine push or pull -> reduce
+// - spill: weight gradient -> weight gradient of the expert's next part
+// - shared expert: logit, hidden, d_gate and d_up, partial sums, out, dz -> their readers
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "support/contributions.hpp"
 #include "support/happens_before.hpp"
+#include "support/place_history.hpp"
 
 namespace mok::testing {
-
-enum class Buffer : std::uint32_t {
-  kStaged,
-  kX,
-  kDy,
-  kRoute,
-  kGateUp,
-  kHidden,
-  kPartials,
-  kOut,
-  kLanding,
-  kSpill,
-  kSharedLogit,
-  kSharedHidden,
-  kSharedPartials,
-  kSharedOut,
-  kSharedDz,
-  kNumBuffers
-};
 
 class MemoryModel {
  public:
   MemoryModel(const CallWorld& world, const Contributions& facts, const HappensBefore& order)
-      : world_(world), order_(order) {
+      : world_(world), places_(order) {
     for (std::uint32_t rank = 0; rank < world.num_ranks(); ++rank) {
       write(rank, Buffer::kStaged, 0, 0, 0, order.opening_node(rank));
     }
@@ -63,72 +42,19 @@ class MemoryModel {
     }
   }
 
-  // Accesses that some execution gets wrong.
-  [[nodiscard]] std::vector<std::string> violations() const {
-    std::vector<std::string> bad;
-    for (const auto& [place, versions] : places_) {
-      const Version* last = nullptr;
-      for (const auto& [number, version] : versions) {
-        check(place, version, last, bad);
-        last = &version;
-      }
-    }
-    return bad;
-  }
-  [[nodiscard]] std::size_t num_places() const { return places_.size(); }
-  // Contents that replaced others, per buffer: how much of the reuse the worlds reach.
-  [[nodiscard]] std::vector<std::size_t> reuses() const {
-    std::vector<std::size_t> count(static_cast<std::size_t>(Buffer::kNumBuffers));
-    for (const auto& [place, versions] : places_) {
-      count[static_cast<std::size_t>(std::get<1>(place))] += versions.size() - 1;
-    }
-    return count;
-  }
+  [[nodiscard]] const PlaceHistory& places() const { return places_; }
 
  private:
-  using Place =
-      std::tuple<std::uint32_t, Buffer, std::uint64_t, std::uint32_t>;  // rank, row, column
-  struct Version {
-    std::vector<std::size_t> writers, readers;
-  };
-
-  void check(const Place& place, const Version& version, const Version* last,
-             std::vector<std::string>& bad) const {
-    const auto complain = [&](const char* what) {
-      bad.push_back("rank " + std::to_string(std::get<0>(place)) + " buffer " +
-                    std::to_string(static_cast<int>(std::get<1>(place))) + " row " +
-                    std::to_string(std::get<2>(place)) + ": " + what);
-    };
-    if (version.writers.empty()) {
-      complain("read but never written");
-    }
-    for (const std::size_t writer : version.writers) {
-      for (const std::size_t reader : version.readers) {
-        if (writer != reader && !order_.before(writer, reader)) {
-          complain("may be read before it is written");
-        }
-      }
-      for (std::size_t i = 0; last != nullptr && i < last->readers.size() + last->writers.size();
-           ++i) {
-        const std::size_t user =
-            i < last->readers.size() ? last->readers[i] : last->writers[i - last->readers.size()];
-        if (user != writer && !order_.before(user, writer)) {
-          complain("may be overwritten before its last use");
-        }
-      }
-    }
-  }
-
   void write(std::uint32_t rank, Buffer buffer, std::uint64_t row, std::uint32_t col,
              std::uint64_t version, std::size_t node) {
-    places_[{rank, buffer, row, col}][version].writers.push_back(node);
+    places_.write(rank, buffer, row, col, version, node);
   }
   void write(Buffer buffer, std::uint64_t row, std::uint32_t col, std::uint64_t version) {
     write(v_->routes.rank, buffer, row, col, version, node_);
   }
   void read(std::uint32_t rank, Buffer buffer, std::uint64_t row, std::uint32_t col,
             std::uint64_t version) {
-    places_[{rank, buffer, row, col}][version].readers.push_back(node_);
+    places_.read(rank, buffer, row, col, version, node_);
   }
   void read(Buffer buffer, std::uint64_t row, std::uint32_t col, std::uint64_t version) {
     read(v_->routes.rank, buffer, row, col, version);
@@ -438,10 +364,9 @@ class MemoryModel {
   }
 
   const CallWorld& world_;
-  const HappensBefore& order_;
   const View* v_ = nullptr;
   std::size_t node_ = 0;
-  std::map<Place, std::map<std::uint64_t, Version>> places_;
+  PlaceHistory places_;
 };
 
 }  // namespace mok::testing

@@ -12,7 +12,8 @@ __device__ __forceinline__ void mbarrier_init(std::uint32_t address, std::uint32
 
 // Releases in the CTA. Pairs with: mbarrier_try_wait_parity().
 __device__ __forceinline__ void mbarrier_arrive(std::uint32_t address, std::uint32_t count) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(count) : "memory");
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(count)
+               : "memory");
 }
 
 // True when the phase of this parity is complete (acquires in the CTA); false after a time slice.

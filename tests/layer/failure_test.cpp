@@ -1,0 +1,381 @@
+// failure_test.cpp: a stalled, missing or disagreeing rank ends every rank's call with a typed error that
+// names it; a slow one does not.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "layer/environment.hpp"
+#include "support/layer_rig.hpp"
+
+namespace mok::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int kNumRanks = 3;
+constexpr int kStalled = 1;
+constexpr std::int64_t kProgressMs = 300;
+
+LayerSpec three_ranks() {
+  LayerSpec spec;
+  spec.tokens = {40, 40, 40};
+  spec.experts = 6;
+  spec.topk = 4;
+  spec.options.workers = 2;
+  spec.options.progress_deadline_ms = kProgressMs;
+  return spec;
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Holds the first worker that comes to a task of `kind`, in the given call, until all others are back.
+struct Stall {
+  TaskKind kind;
+  std::uint64_t call;
+  std::atomic<bool> taken{false};
+  std::atomic<bool> released{false};
+  Clock::time_point start;
+
+  void hold(const Workspace& workspace, const Task& task) {
+    if (task.kind != kind || workspace.impl().epoch != call || taken.exchange(true)) {
+      return;
+    }
+    start = Clock::now();
+    while (!released && seconds_since(start) < 60.0 * deadline_scale()) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  }
+};
+
+struct StallCase {
+  const char* name;
+  TaskKind kind;
+  std::uint64_t call;  // 1: forward, 2: backward
+  Dispatch dispatch = Dispatch::kPull;
+  Combine combine = Combine::kScatter;
+  int workers = 2;
+};
+void PrintTo(const StallCase& c, std::ostream* out) {
+  *out << c.name;
+}
+
+// Both calls of one rank; the first failure ends them.
+Status forward_and_backward(LayerRig& rig, const LayerData& data, LayerResult& result,
+                            Context& context, int rank) {
+  auto forward = mok::forward(rig.workspace(rank), forward_args(data, result, rank, &context));
+  if (!forward) {
+    return forward.error();
+  }
+  auto backward = mok::backward(rig.workspace(rank), backward_args(data, result, rank, &context));
+  return backward ? Status{} : backward.error();
+}
+
+// The first call that fails on a rank: a rank may notice one call later, when it waits for all to leave.
+Status first_failure(LayerRig& rig, const LayerData& data, LayerResult& result, Context& context,
+                     int rank) {
+  const Status status = forward_and_backward(rig, data, result, context, rank);
+  return status.ok() ? forward_and_backward(rig, data, result, context, rank) : status;
+}
+
+class StalledWorker : public ::testing::TestWithParam<StallCase> {};
+
+TEST_P(StalledWorker, EndsEveryRanksCallAndNamesItsRank) {
+  const StallCase& c = GetParam();
+  LayerSpec spec = three_ranks();
+  spec.options.dispatch = spec.options.dy_dispatch = c.dispatch;
+  spec.options.combine = spec.options.dx_combine = c.combine;
+  spec.options.workers = c.workers;
+  const LayerData data(spec);
+  LayerRig rig(spec);
+  Stall stall{c.kind, c.call, {}, {}, {}};
+  rig.workspace(kStalled).impl().hook = [&](std::uint32_t, std::uint32_t, const Task& task) {
+    stall.hold(rig.workspace(kStalled), task);
+  };
+  LayerResult result(data);
+  std::vector<Context> contexts = rig.contexts();
+  std::vector<Status> status(kNumRanks);
+  std::atomic<int> others{kNumRanks - 1};
+  double seconds[kNumRanks] = {};
+  on_ranks(kNumRanks, [&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    status[r] = first_failure(rig, data, result, contexts[r], rank);
+    seconds[r] = stall.taken ? seconds_since(stall.start) : 0.0;
+    if (rank != kStalled && --others == 0) {
+      stall.released = true;
+    }
+  });
+  ASSERT_TRUE(stall.taken) << "no such task";
+  for (std::size_t rank = 0; rank < kNumRanks; ++rank) {
+    EXPECT_EQ(status[rank].code(), Code::kTimeout)
+        << "rank " << rank << ": " << status[rank].message();
+    EXPECT_EQ(status[rank].wait().rank, kStalled) << status[rank].message();
+    EXPECT_NE(status[rank].wait().site, "") << status[rank].message();
+    EXPECT_NE(status[rank].wait().site, "none") << status[rank].message();
+    EXPECT_GE(status[rank].wait().epoch, c.call);
+    EXPECT_LE(status[rank].wait().epoch, c.call + 1);
+    if (rank != kStalled) {
+      EXPECT_LE(seconds[rank],
+                (static_cast<double>(kProgressMs) / 1000.0 + 0.5) * deadline_scale());
+    }
+  }
+  // From now on refused, with the first failure's facts.
+  for (int rank = 0; rank < kNumRanks; ++rank) {
+    const auto again = mok::forward(rig.workspace(rank), forward_args(data, result, rank, nullptr));
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().code(), Code::kPoisoned);
+    EXPECT_EQ(again.error().wait().rank, kStalled);
+  }
+  // New workspaces of the same group work.
+  LayerRig fresh(spec, rig.worlds());
+  EXPECT_EQ(first_difference(run_layer(data), run_layer(fresh, data), Shared::kCompare), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Tasks, StalledWorker,
+    ::testing::Values(
+        StallCase{"PullX", TaskKind::kPullX, 1}, StallCase{"GateUp", TaskKind::kGateUp, 1},
+        StallCase{"GateUpAlone", TaskKind::kGateUp, 1, Dispatch::kPull, Combine::kScatter, 1},
+        StallCase{"DownPull", TaskKind::kDown, 1, Dispatch::kPull, Combine::kPull},
+        StallCase{"SharedGateUpAlone", TaskKind::kSharedGateUp, 1, Dispatch::kPull, Combine::kPush,
+                  1},
+        StallCase{"ReduceForward", TaskKind::kReduce, 1},
+        StallCase{"PushX", TaskKind::kPushX, 1, Dispatch::kPush, Combine::kPush},
+        StallCase{"ReceiveX", TaskKind::kReceiveX, 1, Dispatch::kPush, Combine::kPull},
+        StallCase{"CombinePush", TaskKind::kCombinePush, 1, Dispatch::kPush, Combine::kPush},
+        StallCase{"CombinePull", TaskKind::kCombinePull, 1, Dispatch::kPull, Combine::kPull},
+        StallCase{"PullDy", TaskKind::kPullDy, 2},
+        StallCase{"HiddenGrad", TaskKind::kHiddenGrad, 2},
+        StallCase{"PushDy", TaskKind::kPushDy, 2, Dispatch::kPush},
+        StallCase{"InputGrad", TaskKind::kInputGrad, 2, Dispatch::kPush, Combine::kPull},
+        StallCase{"CombinePullDx", TaskKind::kCombinePull, 2, Dispatch::kPull, Combine::kPull},
+        StallCase{"WeightGrad", TaskKind::kWeightGrad, 2},
+        StallCase{"ReduceBackward", TaskKind::kReduce, 2}),
+    [](const auto& test) { return test.param.name; });
+
+// Slow ranks are alive: whoever waits for them, directly, through another rank, or for a colleague of its
+// own rank that does, waits on.
+class SlowRank : public ::testing::TestWithParam<Combine> {};
+INSTANTIATE_TEST_SUITE_P(Combines, SlowRank, ::testing::Values(Combine::kScatter, Combine::kPull),
+                         [](const auto& test) { return std::string(name(test.param)); });
+
+TEST_P(SlowRank, DoesNotTimeOut) {
+  LayerSpec spec = three_ranks();
+  spec.tokens = {8, 8, 8};
+  spec.shared = 0;
+  spec.topk = 2;
+  spec.options.combine = spec.options.dx_combine = GetParam();
+  LayerData data(spec);
+  // Rank 0 needs nobody's rows and waits in its next call for rank 1 to leave this one; rank 1, which has
+  // no rows, and rank 2 need those of rank 2, which takes longer than the deadline.
+  for (std::size_t slot = 0; slot < data.ids.size(); ++slot) {
+    data.ids[slot] = static_cast<std::int32_t>((slot < 16 ? 0 : 4) + slot % 2);
+  }
+  LayerRig rig(spec);
+  const auto pause = milliseconds(static_cast<int>(100 * deadline_scale()));
+  rig.workspace(2).impl().hook = [&](std::uint32_t, std::uint32_t, const Task&) {
+    std::this_thread::sleep_for(pause);
+  };
+  LayerResult result(data);
+  std::vector<Context> contexts = rig.contexts();
+  on_ranks(kNumRanks, [&](int rank) {
+    const Status status =
+        forward_and_backward(rig, data, result, contexts[static_cast<std::size_t>(rank)], rank);
+    EXPECT_TRUE(status.ok()) << status.message();
+  });
+  EXPECT_EQ(first_excess(data.problem(), result), "");
+}
+
+// Ranks may enter a call far apart, whatever moves their rows.
+TEST(LateRank, DoesNotTimeOut) {
+  LayerSpec spec = three_ranks();
+  spec.options.progress_deadline_ms = 150;
+  spec.options.dispatch = spec.options.dy_dispatch = Dispatch::kPush;
+  const LayerData data(spec);
+  LayerRig rig(spec);
+  LayerResult result(data);
+  std::vector<Context> contexts = rig.contexts();
+  const auto late = milliseconds(static_cast<int>(500 * deadline_scale()));
+  on_ranks(kNumRanks, [&](int rank) {
+    Context& context = contexts[static_cast<std::size_t>(rank)];
+    if (rank == 2) {
+      std::this_thread::sleep_for(late);
+    }
+    const auto forward =
+        mok::forward(rig.workspace(rank), forward_args(data, result, rank, &context));
+    ASSERT_TRUE(forward) << forward.error().message();
+    if (rank == 0) {
+      std::this_thread::sleep_for(late);
+    }
+    const auto backward =
+        mok::backward(rig.workspace(rank), backward_args(data, result, rank, &context));
+    ASSERT_TRUE(backward) << backward.error().message();
+  });
+  EXPECT_EQ(first_excess(data.problem(), result), "");
+}
+
+TEST(Join, MissingRankIsNamed) {
+  LayerSpec spec = three_ranks();
+  spec.options.join_deadline_ms = 200;
+  const LayerData data(spec);
+  auto worlds = World::local(kNumRanks).value();
+  LayerResult result(data);
+  std::vector<Status> status(2);
+  on_ranks(2, [&](int rank) {
+    auto workspace =
+        Workspace::create(worlds[static_cast<std::size_t>(rank)], spec.shape(), spec.options);
+    auto report = mok::forward(workspace.value(), forward_args(data, result, rank, nullptr));
+    status[static_cast<std::size_t>(rank)] = report ? Status{} : report.error();
+  });
+  for (const Status& s : status) {  // B59: waited-for rank, place, counts, call
+    EXPECT_EQ(s.code(), Code::kTimeout);
+    EXPECT_NE(s.message().find("rank 2 at join, expected 1, seen 0, call 1"), std::string::npos)
+        << s.message();
+  }
+  auto late = Workspace::create(worlds[2], spec.shape(), spec.options);
+  const auto report = mok::forward(late.value(), forward_args(data, result, 2, nullptr));
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code(), Code::kTimeout);  // the call that the others gave up
+  EXPECT_EQ(report.error().wait().reporter, status[0].wait().reporter);
+}
+
+// The rank has a workspace but never makes the call.
+TEST(Join, RankThatNeverCallsIsNamed) {
+  for (const Dispatch dispatch : {Dispatch::kPull, Dispatch::kPush}) {
+    LayerSpec spec = three_ranks();
+    spec.options.join_deadline_ms = 200;
+    spec.options.dispatch = spec.options.dy_dispatch = dispatch;
+    const LayerData data(spec);
+    LayerRig rig(spec);
+    LayerResult result(data);
+    std::vector<Context> contexts = rig.contexts();
+    ASSERT_EQ(failures(rig.forward(data, result, &contexts)), "");
+    on_ranks(2, [&](int rank) {
+      const auto report = mok::backward(
+          rig.workspace(rank),
+          backward_args(data, result, rank, &contexts[static_cast<std::size_t>(rank)]));
+      ASSERT_FALSE(report);
+      EXPECT_EQ(report.error().code(), Code::kTimeout) << report.error().message();
+      EXPECT_EQ(report.error().wait().rank, 2) << report.error().message();
+      EXPECT_EQ(report.error().wait().epoch, 2U);
+    });
+  }
+}
+
+// B53: ranks that pair different calls all get the error, whatever the directions and the routing.
+struct Pairing {
+  const char* name;
+  Dispatch dispatch;
+  Routes routes;
+};
+void PrintTo(const Pairing& p, std::ostream* out) {
+  *out << p.name;
+}
+class B53Mismatch : public ::testing::TestWithParam<Pairing> {
+ protected:
+  using CallOf = std::function<Result<CallReport>(int rank)>;
+  static void expect_mismatch(const CallOf& call) {
+    std::vector<Status> status(kNumRanks);
+    on_ranks(kNumRanks, [&](int rank) {
+      const Result<CallReport> report = call(rank);
+      status[static_cast<std::size_t>(rank)] = report ? Status{} : report.error();
+    });
+    for (const Status& s : status) {
+      EXPECT_EQ(s.code(), Code::kCallMismatch) << s.message();
+    }
+  }
+  static LayerSpec spec() {
+    LayerSpec spec = three_ranks();
+    spec.options.progress_deadline_ms = 5000;
+    spec.options.dispatch = spec.options.dy_dispatch = GetParam().dispatch;
+    spec.routes = GetParam().routes;
+    return spec;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Layers, B53Mismatch,
+                         ::testing::Values(Pairing{"Pull", Dispatch::kPull, Routes::kUniform},
+                                           Pairing{"Push", Dispatch::kPush, Routes::kUniform},
+                                           Pairing{"PullNoRows", Dispatch::kPull, Routes::kAllOff},
+                                           Pairing{"PushOneExpert", Dispatch::kPush,
+                                                   Routes::kOneExpert}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(B53Mismatch, ForwardWithBackward) {
+  const LayerData data(spec());
+  LayerRig rig(spec());
+  LayerResult result(data);
+  std::vector<Context> contexts = rig.contexts();
+  ASSERT_EQ(failures(rig.forward(data, result, &contexts)), "");
+  expect_mismatch([&](int rank) {
+    return rank == 1 ? mok::forward(rig.workspace(rank), forward_args(data, result, rank, nullptr))
+                     : mok::backward(rig.workspace(rank),
+                                     backward_args(data, result, rank,
+                                                   &contexts[static_cast<std::size_t>(rank)]));
+  });
+}
+
+TEST_P(B53Mismatch, BackwardsOfDifferentContexts) {
+  const LayerData data(spec());
+  LayerRig rig(spec());
+  LayerResult result(data);
+  std::vector<std::vector<Context>> contexts;
+  for (int i = 0; i < 2; ++i) {
+    contexts.push_back(rig.contexts());
+    ASSERT_EQ(failures(rig.forward(data, result, &contexts.back())), "");
+  }
+  expect_mismatch([&](int rank) {
+    const Context& context = contexts[rank == 2 ? 1 : 0][static_cast<std::size_t>(rank)];
+    return mok::backward(rig.workspace(rank), backward_args(data, result, rank, &context));
+  });
+}
+
+TEST_P(B53Mismatch, RecomputeWithBackward) {
+  const LayerData data(spec());
+  LayerRig rig(spec());
+  LayerResult result(data);
+  std::vector<Context> contexts = rig.contexts();
+  ASSERT_EQ(failures(rig.forward(data, result, &contexts)), "");
+  expect_mismatch([&](int rank) {
+    Context& context = contexts[static_cast<std::size_t>(rank)];
+    if (rank != 0) {
+      return mok::backward(rig.workspace(rank), backward_args(data, result, rank, &context));
+    }
+    RecomputeArgs args;
+    args.context = &context;
+    args.x = data.x.data();
+    args.weights = data.rank_weights(0);
+    return mok::recompute(rig.workspace(0), args);
+  });
+}
+
+TEST(Join, DisagreeingOptionsAreNamed) {
+  const auto expect_refusal = [](const std::function<void(LayerSpec&)>& change, const char* what) {
+    LayerSpec specs[2];
+    specs[0].tokens = specs[1].tokens = {8, 8};
+    change(specs[1]);
+    auto worlds = World::local(2).value();
+    on_ranks(2, [&](int rank) {
+      const LayerData data(specs[rank]);
+      LayerResult result(data);
+      auto workspace = Workspace::create(worlds[static_cast<std::size_t>(rank)],
+                                         specs[rank].shape(), specs[rank].options);
+      const auto report =
+          mok::forward(workspace.value(), forward_args(data, result, rank, nullptr));
+      ASSERT_FALSE(report);
+      EXPECT_EQ(report.error().code(), Code::kCallMismatch) << report.error().message();
+      EXPECT_NE(report.error().message().find(what), std::string::npos) << report.error().message();
+    });
+  };
+  expect_refusal([](LayerSpec& s) { s.hidden = 48; }, "hidden 48");
+  expect_refusal([](LayerSpec& s) { s.options.dispatch = Dispatch::kPush; }, "dispatch push");
+  expect_refusal([](LayerSpec& s) { s.options.workers = 2; }, "workers 2");
+  expect_refusal([](LayerSpec& s) { s.options.saved_rows = 64; }, "saved_rows 64");
+  expect_refusal([](LayerSpec& s) { s.limit = 1e-7F; }, "swiglu_limit");
+}
+
+}  // namespace
+}  // namespace mok::testing
