@@ -231,6 +231,10 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& arguments
   result.command = command->name;
   for (const Bound& place : bound) {
     if (place.app == chosen.front() && place.app->count(place.row->name) > 0) {
+      if (place.row->value != nullptr && place.text.starts_with("--")) {
+        return failure(Status::bad_argument(place.row->name, shown(place.text),
+                                            "needs a value, and this is a flag"));
+      }
       if (place.row->value != nullptr || place.is_set) {
         result.flags.set(place.row->name, place.row->value == nullptr ? "true" : place.text);
       }

@@ -4,26 +4,33 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <utility>
 
 namespace mok::cli {
 
 namespace {
 
+// Insertions, deletions, replacements and swaps of neighbours.
 std::size_t edit_distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> before_last(to.size() + 1);
+  std::vector<std::size_t> last(to.size() + 1);
   std::vector<std::size_t> row(to.size() + 1);
-  for (std::size_t j = 0; j < row.size(); ++j) {
-    row[j] = j;
+  for (std::size_t j = 0; j < last.size(); ++j) {
+    last[j] = j;
   }
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < to.size(); ++j) {
-      const std::size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+  for (std::size_t i = 1; i <= from.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= to.size(); ++j) {
+      const std::size_t replaced = last[j - 1] + (from[i - 1] == to[j - 1] ? 0 : 1);
+      row[j] = std::min({replaced, last[j] + 1, row[j - 1] + 1});
+      if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1]) {
+        row[j] = std::min(row[j], before_last[j - 2] + 1);
+      }
     }
+    std::swap(before_last, last);
+    std::swap(last, row);
   }
-  return row.back();
+  return last.back();
 }
 
 std::string rule_text(NumberRule rule) {

@@ -9,6 +9,8 @@
 namespace mok {
 
 // The value that bf16 storage of `value` would give back.
-MOK_HD float round_bf16(float value) { return to_float(to_bf16(value)); }
+MOK_HD float round_bf16(float value) {
+  return to_float(to_bf16(value));
+}
 
 }  // namespace mok

@@ -109,9 +109,9 @@ void shared_gate_up_tile(const CallData& d, const Task& task, Worker& worker) {
   GateUpTile t;
   t.x = d.x + std::uint64_t{tokens.first} * d.view.hidden;
   t.x_stride = d.hidden();
-  t.gate_weight = d.weights.shared_gate.base;
+  t.gate_weight = expert_matrix(d.weights.shared_gate, 0);
   t.gate_stride = d.weights.shared_gate.row_stride;
-  t.up_weight = d.weights.shared_up.base;
+  t.up_weight = expert_matrix(d.weights.shared_up, 0);
   t.up_stride = d.weights.shared_up.row_stride;
   t.rows = tokens.count;
   t.width = d.view.shared_intermediate;
@@ -161,7 +161,7 @@ void shared_down_tile(const CallData& d, const Task& task, Worker& worker) {
   float* acc = worker.scratch->acc;
   d.engine->gemm(
       {{d.mine<Bf16>(d.layout->local.shared_hidden) + tokens.first * width, width, Major::kK},
-       {d.weights.shared_down.base + col0 * stride, stride, Major::kK},
+       {expert_matrix(d.weights.shared_down, 0) + col0 * stride, stride, Major::kK},
        static_cast<int>(tokens.count),
        static_cast<int>(cols),
        width,

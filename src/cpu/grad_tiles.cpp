@@ -146,7 +146,7 @@ void shared_hidden_grad_tile(const CallData& d, const Task& task, Worker& worker
   const bool replay = d.view.shared_replay == Flagged::kYes;
   HiddenGradTile t;
   t.dy = d.dy + std::uint64_t{tokens.first} * d.view.hidden;
-  t.down = d.weights.shared_down.base;
+  t.down = expert_matrix(d.weights.shared_down, 0);
   t.down_stride = d.weights.shared_down.row_stride;
   t.rows = tokens.count;
   t.width = d.view.shared_intermediate;
@@ -198,9 +198,9 @@ void shared_input_grad_tile(const CallData& d, const Task& task, Worker& worker)
   InputGradTile t;
   t.d_gate = d.mine<Bf16>(d.layout->local.shared_gate) + at;
   t.d_up = d.mine<Bf16>(d.layout->local.shared_up) + at;
-  t.gate = d.weights.shared_gate.base;
+  t.gate = expert_matrix(d.weights.shared_gate, 0);
   t.gate_stride = d.weights.shared_gate.row_stride;
-  t.up = d.weights.shared_up.base;
+  t.up = expert_matrix(d.weights.shared_up, 0);
   t.up_stride = d.weights.shared_up.row_stride;
   t.rows = tokens.count;
   t.width = d.view.shared_intermediate;

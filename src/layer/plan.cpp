@@ -79,10 +79,10 @@ PartitionRule Plan::partition_rule(std::uint64_t saved_rows) const {
 
 std::string Plan::agreement() const {
   std::ostringstream text;
-  text << "max_tokens " << shape.max_tokens << ", hidden " << shape.hidden << ", intermediate "
-       << shape.intermediate << ", shared_intermediate " << shape.shared_intermediate
-       << ", experts " << shape.experts << ", topk " << shape.topk << ", output_gate "
-       << shape.output_gate << ", swiglu_limit " << std::hexfloat  // exact
+  text << "ranks " << num_ranks << ", max_tokens " << shape.max_tokens << ", hidden "
+       << shape.hidden << ", intermediate " << shape.intermediate << ", shared_intermediate "
+       << shape.shared_intermediate << ", experts " << shape.experts << ", topk " << shape.topk
+       << ", output_gate " << shape.output_gate << ", swiglu_limit " << std::hexfloat  // exact
        << (shape.swiglu_limit ? *shape.swiglu_limit : 0.0F) << std::defaultfloat << ", dispatch "
        << name(options.dispatch) << ", combine " << name(options.combine) << ", dy_dispatch "
        << name(options.dy_dispatch) << ", dx_combine " << name(options.dx_combine) << ", ring_rows "

@@ -52,7 +52,7 @@ TEST(CommandLine, NamesTheArgumentItsValueAndTheNearest) {
       {{}, "command", "none", "run, verify or doctor"},
       {{"run", "extra"}, "extra", "", "not a flag"},
       {{"run", "--hidden"}, "--hidden", "''", "needs a value"},
-      {{"run", "--hidden", "--json"}, "--hidden", "''", "needs a value"},
+      {{"run", "--hidden", "--json"}, "--hidden", "--json", "needs a value"},
       {{"run", "--hidden", "8", "--hidden", "16"}, "--hidden", "2 times", "once"},
   };
   for (const Refusal& refusal : refusals) {

@@ -9,3 +9,4 @@ cmake --install "build/$preset" --prefix "$prefix"
 cmake -S tests/consumer -B build/consumer -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$prefix"
 cmake --build build/consumer
 build/consumer/one_layer
+build/consumer/one_layer_c

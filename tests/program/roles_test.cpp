@@ -1,5 +1,5 @@
-// roles_test.cpp: the role loops as threads: R ranks x CTAs x five roles, with bodies that move
-// tokens.
+// roles_test.cpp: the role loops as threads: R ranks x CTAs x five roles (MMA twice, as two warps would
+// play it), with bodies that move tokens.
 #include "program/roles.hpp"
 
 #include <gtest/gtest.h>
@@ -67,8 +67,8 @@ LoopbackWorld<Geometry> small_world(std::uint32_t num_ranks) {
 // Everything of one call: memory of the ranks, the CTAs' pipes, the threads' ends.
 class Machine {
  public:
-  static constexpr PipeShape kMailbox{2, 1, 3};
-  static constexpr PipeShape kRing{4, 1, 1};
+  static constexpr PipeShape kMailbox{2, 1, 2 + kNumMma};
+  static constexpr PipeShape kRing{4, 1, kNumMma};
 
   Machine(const LoopbackWorld<Geometry>& routes, const CallSetup& call, std::uint32_t ctas)
       : num_ctas_(ctas) {
@@ -95,23 +95,23 @@ class Machine {
     struct Cta {
       ThreadPipeMemory mailbox{kMailbox};
       ThreadPipeMemory ring{kRing};
-      ThreadPipeMemory handover{PipeShape{kRing.num_stages, 1, 1}};
+      ThreadPipeMemory handover{PipeShape{kRing.num_stages, kNumMma, 1}};
       std::array<Task, kMailbox.num_stages> slots;
       CtaMemory memory{std::vector<Token>(kRing.num_stages),
+                       std::vector<Token>(kRing.num_stages* kNumMma),
                        std::vector<std::uint32_t>(kMailbox.num_stages)};
     };
     const std::size_t num_ctas = memory_.size() * num_ctas_;
     std::vector<std::unique_ptr<Cta>> ctas;
-    std::vector<RoleEnd> ends(num_ctas * kNumRoles);
+    std::vector<RoleEnd> ends(num_ctas * kSeats.size());
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < num_ctas; ++i) {
       ctas.push_back(std::make_unique<Cta>());
       const auto rank = static_cast<std::uint32_t>(i % memory_.size());
-      for (std::uint32_t name = 0; name < kNumRoles; ++name) {
-        threads.emplace_back([this, &cta = *ctas[i], &end = ends[i * kNumRoles + name], rank, name,
-                              opens = i < memory_.size()] {
-          end = run_role(cta, rank, static_cast<RoleName>(name), opens);
-        });
+      for (std::size_t seat = 0; seat < kSeats.size(); ++seat) {
+        threads.emplace_back(
+            [this, &cta = *ctas[i], &end = ends[i * kSeats.size() + seat], rank, seat,
+             opens = i < memory_.size()] { end = run_role(cta, rank, kSeats[seat], opens); });
       }
     }
     threads.clear();
@@ -119,20 +119,31 @@ class Machine {
   }
 
  private:
+  // The threads of a CTA.
+  struct Seat {
+    RoleName role;
+    std::uint32_t mma;
+  };
+  static constexpr std::array<Seat, kNumRoles - 1 + kNumMma> kSeats = {{{RoleName::kScheduler, 0},
+                                                                        {RoleName::kLoader, 0},
+                                                                        {RoleName::kMma, 0},
+                                                                        {RoleName::kMma, 1},
+                                                                        {RoleName::kStorer, 0},
+                                                                        {RoleName::kComm, 0}}};
   using ThreadPipeMemory = cpu::ThreadPipeMemory;
   using RolePipe = cpu::ThreadPipe<ThreadEnv>;
 
   template <class Cta>
-  RoleEnd run_role(Cta& cta, std::uint32_t rank, RoleName role, bool opens) {
+  RoleEnd run_role(Cta& cta, std::uint32_t rank, const Seat& seat, bool opens) {
     ThreadEnv env(world_.abort, rank);
     RankMemory& own = *memory_[rank];
     const WordTable words{own.counters.data(), peer_flags_.data()};
     const RoleShare share{&own.compute_cursor, &own.comm_cursor, num_leavers()};
     const RoleCall<Geometry> call{own.view, words, share};
     const Mailbox<RolePipe> mailbox{RolePipe(cta.mailbox, env), cta.slots.data()};
-    const Ring<RolePipe> ring{RolePipe(cta.ring, env), RolePipe(cta.handover, env), 1};
-    TokenBodies bodies(world_, rank, cta.memory, role);
-    switch (role) {
+    const Ring<RolePipe> ring{RolePipe(cta.ring, env), RolePipe(cta.handover, env), kNumMma};
+    TokenBodies bodies(world_, rank, cta.memory, seat.role, seat.mma);
+    switch (seat.role) {
       case RoleName::kScheduler: return scheduler_loop(env, call, mailbox, bodies);
       case RoleName::kLoader: return loader_loop(mailbox, ring, bodies);
       case RoleName::kMma: return mma_loop(mailbox, ring, bodies);

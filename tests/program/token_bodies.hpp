@@ -14,6 +14,7 @@ namespace mok::loopback {
 
 enum class RoleName : std::uint32_t { kScheduler, kLoader, kMma, kStorer, kComm, kNumRoles };
 inline constexpr std::uint32_t kNumRoles = static_cast<std::uint32_t>(RoleName::kNumRoles);
+inline constexpr std::uint32_t kNumMma = 2;  // threads that play MMA together
 
 using Token = std::uint64_t;
 
@@ -77,15 +78,22 @@ struct World {
 
 // Shared by the roles of one CTA.
 struct CtaMemory {
-  std::vector<Token> ring;             // by ring stage
+  std::vector<Token> ring;             // loader -> MMA, by ring stage
+  std::vector<Token> outs;             // MMA -> storer, by ring stage and MMA thread
   std::vector<std::uint32_t> tickets;  // by mailbox slot
 };
 
 // Each role has one of its own.
 class TokenBodies {
  public:
-  TokenBodies(World& world, std::uint32_t rank, CtaMemory& cta, RoleName role)
-      : world_(&world), me_(world.ranks[rank]), cta_(&cta), role_(role), env_(world.abort, rank) {}
+  // `mma`: which of the MMA threads, where the role is MMA.
+  TokenBodies(World& world, std::uint32_t rank, CtaMemory& cta, RoleName role, std::uint32_t mma)
+      : world_(&world),
+        me_(world.ranks[rank]),
+        cta_(&cta),
+        role_(role),
+        mma_(mma),
+        env_(world.abort, rank) {}
 
   [[nodiscard]] std::uint32_t num_steps(const Task& task) const { return task.col % 4; }
   [[nodiscard]] std::uint32_t num_outs(const Task& task) const { return 1 + task.index % 2; }
@@ -116,10 +124,12 @@ class TokenBodies {
     if (out == 0) {
       maybe_stall();
     }
-    cta_->ring[stage] = token_of(task, 128 + out);
+    cta_->outs[stage * kNumMma + mma_] = token_of(task, 128 + out);
   }
   void store(const Task& task, std::uint32_t out, std::uint32_t stage) const {
-    expect(cta_->ring[stage] == token_of(task, 128 + out));
+    for (std::uint32_t mma = 0; mma < kNumMma; ++mma) {
+      expect(cta_->outs[stage * kNumMma + mma] == token_of(task, 128 + out));
+    }
   }
   void stored(const Task& task) {
     const CallView<Geometry>& v = me_->view;
@@ -236,6 +246,7 @@ class TokenBodies {
   RankMemory* me_;
   CtaMemory* cta_;
   RoleName role_;
+  std::uint32_t mma_;
   ThreadEnv env_;
   std::uint32_t num_tasks_ = 0;
 };
