@@ -9,3 +9,7 @@ foreach(source IN LISTS sources)
   set_target_properties(mok_fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                                     "${PROJECT_BINARY_DIR}/fuzz")
 endforeach()
+
+# The seed corpus: make_seeds FOLDER writes FOLDER/NAME.
+add_executable(mok_make_seeds "${PROJECT_SOURCE_DIR}/tests/fuzz/make_seeds.cpp")
+target_link_libraries(mok_make_seeds PRIVATE mok_io mok_core mok_flags)

@@ -92,16 +92,15 @@ stage_arm() {
 stage_fuzz() {
   must_pass fuzz_configure configure fuzz || return 1
   must_pass fuzz_build cmake --build --preset fuzz -- --quiet || return 1
-  local program name seeds found=0
+  must_pass fuzz_seeds build/fuzz/mok_make_seeds build/fuzz/seeds || return 1
+  local program name found=0
   for program in build/fuzz/fuzz/mok_fuzz_*; do
     if [[ ! -x $program ]]; then continue; fi
     found=1
     name=${program##*/mok_fuzz_}
-    seeds="tests/fuzz/seeds/$name"
     mkdir -p "build/fuzz/corpus/$name" "build/fuzz/found"
     check "fuzz_$name" "$program" -max_total_time=10 -seed=1 -rss_limit_mb=2048 -timeout=5 -verbosity=1 \
-      -print_final_stats=1 -artifact_prefix=build/fuzz/found/ "build/fuzz/corpus/$name" \
-      $(if [[ -d $seeds ]]; then echo "$seeds"; fi)
+      -print_final_stats=1 -artifact_prefix=build/fuzz/found/ "build/fuzz/corpus/$name" "build/fuzz/seeds/$name"
   done
   if [[ $found -eq 0 ]]; then check fuzz_targets_exist false; fi
 }

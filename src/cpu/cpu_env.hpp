@@ -89,18 +89,19 @@ class CpuEnv {
     return Watch{Clock::now(), life(info.rank), info.rank};
   }
   // The awaited rank may be silent because it waits itself: then the rank at the end of that chain must
-  // give the sign of life. So a slow rank never makes others time out, however indirectly they wait.
+  // give the sign of life, and has the join deadline where the chain waits for it to enter the call. So
+  // neither a slow nor a late rank makes others time out early, however indirectly they wait.
   bool expired(Watch& watch, const WaitInfo& info) {
     const Clock::time_point now = Clock::now();
-    const bool join = info.deadline == DeadlineKind::kJoin;
-    const std::uint32_t rank = join ? info.rank : rank_to_blame(info.rank);
-    const std::uint64_t seen = life(rank);
-    if (rank != watch.rank || seen != watch.life) {
-      watch = Watch{now, seen, rank};
+    const Blame blame = follow(info);
+    const std::uint64_t seen = life(blame.rank);
+    if (blame.rank != watch.rank || seen != watch.life) {
+      watch = Watch{now, seen, blame.rank};
       set_state(info.site, info.rank);
       return false;
     }
-    return now - watch.since > (join ? sync_.join_deadline : sync_.progress_deadline);
+    return now - watch.since > (blame.deadline == DeadlineKind::kJoin ? sync_.join_deadline
+                                                                      : sync_.progress_deadline);
   }
   // Records the first failure of the group and stops every rank.
   void report(WaitResult result, const WaitInfo& info);
@@ -118,7 +119,12 @@ class CpuEnv {
   [[nodiscard]] std::uint64_t life(std::uint32_t rank) const {
     return sync_.host(rank).word(HostWord::kLife).load(std::memory_order_relaxed);
   }
-  [[nodiscard]] std::uint32_t rank_to_blame(std::uint32_t rank) const;
+  // The rank at the end of the chain of waits that starts with `info`, and the deadline it has.
+  struct Blame {
+    std::uint32_t rank;
+    DeadlineKind deadline;
+  };
+  [[nodiscard]] Blame follow(const WaitInfo& info) const;
 
   const RankSync& sync_;
   HostWords own_;

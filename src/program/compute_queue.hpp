@@ -158,9 +158,10 @@ struct ComputeQueue {
   }
 
  public:
+  // blocks * rank / R, in 32 bits: a 64-bit division is a function call on the GPU.
   MOK_HD_MEMBER static std::uint32_t rotation(const RouteView& routes, std::uint32_t blocks) {
-    return static_cast<std::uint32_t>(static_cast<std::uint64_t>(blocks) * routes.rank /
-                                      routes.num_ranks);
+    return blocks / routes.num_ranks * routes.rank +
+           blocks % routes.num_ranks * routes.rank / routes.num_ranks;
   }
   MOK_HD_MEMBER static std::uint32_t rotated(const RouteView& routes, std::uint32_t i,
                                              std::uint32_t blocks) {

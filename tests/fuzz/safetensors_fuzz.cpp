@@ -1,4 +1,4 @@
-// fuzz_safetensors.cpp: any bytes either give one clean refusal or a file that round-trips.
+// safetensors_fuzz.cpp: any bytes either give one clean refusal or a file that round-trips.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>

@@ -1,4 +1,4 @@
-// fuzz_routing.cpp: any bytes either give one clean refusal or routing that keeps its rules.
+// routing_fuzz.cpp: any bytes either give one clean refusal or routing that keeps its rules.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
