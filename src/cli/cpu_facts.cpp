@@ -28,7 +28,7 @@ std::string value_of_line(const char* file, std::string_view key) {
 
 std::string cpu_model() {
   // Arm names no model: the implementer and part numbers have to do.
-  const std::string model = value_of_line("/proc/cpuinfo", "model name");
+  std::string model = value_of_line("/proc/cpuinfo", "model name");
   if (!model.empty()) {
     return model;
   }

@@ -129,10 +129,9 @@ Finding about_nvlink(const CudaFacts& cuda) {
   if (!is_known) {
     finding.verdict = Verdict::kMissing;
     finding.advice = "NVML does not say: install libnvidia-ml.so.1 with the driver";
-  } else if (!all_linked) {
+  } else if (!all_linked && cuda.gpus.size() > 1) {
     finding.verdict = Verdict::kMissing;
-    finding.advice = cuda.gpus.size() < 2 ? "one GPU needs no link"
-                                          : "GPUs without NVLink are slow; check fabric manager";
+    finding.advice = "GPUs without NVLink are slow: check topology and fabric manager";
   }
   return finding;
 }

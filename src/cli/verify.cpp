@@ -100,7 +100,7 @@ Status verify_one(const VerifyRequest& request, std::int64_t number, Progress& p
     ++tally.num_passed;
     return {};
   }
-  const std::string file = fmt::format("mok-case-{}-{}.json", request.seed, number);
+  const std::string file = fmt::format("mok-{}-{}.case.json", request.seed, number);
   const InterruptLater later;
   if (Status written = write_case(description, file); !written.ok()) {
     return written;

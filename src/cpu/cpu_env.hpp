@@ -100,8 +100,8 @@ class CpuEnv {
       set_state(info.site, info.rank);
       return false;
     }
-    return now - watch.since > (blame.deadline == DeadlineKind::kJoin ? sync_.join_deadline
-                                                                      : sync_.progress_deadline);
+    return now - watch.since >
+           (blame.deadline == DeadlineKind::kJoin ? sync_.join_deadline : sync_.progress_deadline);
   }
   // Records the first failure of the group and stops every rank.
   void report(WaitResult result, const WaitInfo& info);

@@ -88,6 +88,15 @@ TEST(Diagnosis, PrintsThePeerMatrix) {
   EXPECT_EQ(finding.found, "matrix 10 11");
 }
 
+TEST(Diagnosis, OneGpuNeedsNoLinkSeveralDo) {
+  for (const std::size_t num_gpus : {1U, 2U}) {
+    CudaFacts cuda = good_cuda(num_gpus);
+    cuda.gpus[0].num_nvlinks = 0;
+    EXPECT_EQ(find(good_cpu(), cuda, kGoodNccl, "nvlink").verdict,
+              num_gpus == 1 ? Verdict::kOk : Verdict::kMissing);
+  }
+}
+
 TEST(Diagnosis, ADriverThatDoesNotAnswerIsMissing) {
   CudaFacts cuda = good_cuda(0);
   cuda.problem = "cuInit failed: CUDA_ERROR_NO_DEVICE";

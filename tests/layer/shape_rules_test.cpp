@@ -113,7 +113,7 @@ const Rule kRules[] = {
        s.shape.topk = 1;
        s.shape.experts = 2;
        s.shape.hidden = kGi;
-       s.shape.intermediate = 8;
+       s.shape.intermediate = 64;
        s.shape.shared_intermediate = 0;
        s.options.combine = Combine::kPush;
        s.options.ring_rows = s.options.saved_rows = 2 * kGi;
