@@ -118,12 +118,22 @@ WaitResult run_worker(const CallRun& run, std::uint32_t worker, Worker& own) {
 }
 
 Team::Team(std::uint32_t workers) : workers_(workers) {
-  for (std::uint32_t worker = 1; worker < workers; ++worker) {
-    threads_.emplace_back([this, worker] { serve(worker); });
+  try {
+    for (std::uint32_t worker = 1; worker < workers; ++worker) {
+      threads_.emplace_back([this, worker] { serve(worker); });
+    }
+  } catch (
+      ...) {  // the system gives no further thread: those that run must end before they are joined
+    stop();
+    throw;
   }
 }
 
 Team::~Team() {
+  stop();
+}
+
+void Team::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -36,6 +36,7 @@ WaitResult run_worker(const CallRun& run, std::uint32_t worker, Worker& own);
 // Threads that belong to a workspace. The caller of run() is worker 0.
 class Team {
  public:
+  // Throws std::system_error where the system gives no further thread.
   explicit Team(std::uint32_t workers);
   ~Team();
   Team(const Team&) = delete;
@@ -47,6 +48,7 @@ class Team {
 
  private:
   void serve(std::uint32_t worker);
+  void stop();
 
   std::uint32_t workers_;
   std::mutex mutex_;

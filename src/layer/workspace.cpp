@@ -1,6 +1,7 @@
 // workspace.cpp: makes and drops workspaces and contexts.
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 
 #include "layer/environment.hpp"
 #include "layer/impl.hpp"
@@ -64,7 +65,13 @@ Result<Workspace> make_workspace(const World& world, const LayerShape& shape,
     return failure(no_memory("workspace", ws->plan.layout.workspace_bytes()));
   }
   clear_words(arena.data(), ws->plan, first_epoch);
-  ws->team = std::make_unique<cpu::Team>(ws->plan.workers());
+  try {
+    ws->team = std::make_unique<cpu::Team>(ws->plan.workers());
+  } catch (const std::system_error& error) {
+    return failure(Status::environment("workers", std::to_string(ws->plan.workers()),
+                                       std::string("the system gives no further thread (") +
+                                           error.what() + "): fewer workers or ranks"));
+  }
   make_workers(*ws);
   ws->set = world.group().next_set(world.rank());
   ws->sync.set = ws->set.get();

@@ -18,7 +18,14 @@ using std::chrono::milliseconds;
 
 constexpr int kNumRanks = 3;
 constexpr int kStalled = 1;
-constexpr std::int64_t kProgressMs = 300;
+
+// 300 ms; MOK_DEADLINE_SCALE counts up to about 1 s.
+std::int64_t progress_ms() {
+  return static_cast<std::int64_t>(300.0 / std::min(deadline_scale(), 3.0));
+}
+milliseconds real(std::int64_t ms) {
+  return milliseconds(static_cast<std::int64_t>(static_cast<double>(ms) * deadline_scale()));
+}
 
 LayerSpec three_ranks() {
   LayerSpec spec;
@@ -26,7 +33,7 @@ LayerSpec three_ranks() {
   spec.experts = 6;
   spec.topk = 4;
   spec.options.workers = 2;
-  spec.options.progress_deadline_ms = kProgressMs;
+  spec.options.progress_deadline_ms = progress_ms();
   return spec;
 }
 
@@ -120,8 +127,7 @@ TEST_P(StalledWorker, EndsEveryRanksCallAndNamesItsRank) {
     EXPECT_GE(status[rank].wait().epoch, c.call);
     EXPECT_LE(status[rank].wait().epoch, c.call + 1);
     if (rank != kStalled) {
-      EXPECT_LE(seconds[rank],
-                (static_cast<double>(kProgressMs) / 1000.0 + 0.5) * deadline_scale());
+      EXPECT_LE(seconds[rank], std::chrono::duration<double>(real(progress_ms() + 500)).count());
     }
   }
   // From now on refused, with the first failure's facts.
@@ -187,7 +193,7 @@ TEST_P(SlowRank, DoesNotTimeOut) {
     data.ids[slot] = static_cast<std::int32_t>((slot < 16 ? 0 : 4) + slot % 2);
   }
   LayerRig rig(spec);
-  const auto pause = milliseconds(static_cast<int>(100 * deadline_scale()));
+  const auto pause = real(progress_ms() / 3);
   rig.workspace(2).impl().hook = [&](std::uint32_t, std::uint32_t, const Task&) {
     std::this_thread::sleep_for(pause);
   };
@@ -204,13 +210,13 @@ TEST_P(SlowRank, DoesNotTimeOut) {
 // Ranks may enter a call far apart, whatever moves their rows.
 TEST(LateRank, DoesNotTimeOut) {
   LayerSpec spec = three_ranks();
-  spec.options.progress_deadline_ms = 150;
+  spec.options.progress_deadline_ms = progress_ms() / 2;
   spec.options.dispatch = spec.options.dy_dispatch = Dispatch::kPush;
   const LayerData data(spec);
   LayerRig rig(spec);
   LayerResult result(data);
   std::vector<Context> contexts = rig.contexts();
-  const auto late = milliseconds(static_cast<int>(500 * deadline_scale()));
+  const auto late = real(progress_ms() * 3 / 2);
   on_ranks(kNumRanks, [&](int rank) {
     Context& context = contexts[static_cast<std::size_t>(rank)];
     if (rank == 2) {
@@ -231,7 +237,7 @@ TEST(LateRank, DoesNotTimeOut) {
 
 TEST(Join, MissingRankIsNamed) {
   LayerSpec spec = three_ranks();
-  spec.options.join_deadline_ms = 200;
+  spec.options.join_deadline_ms = progress_ms();
   const LayerData data(spec);
   auto worlds = World::local(kNumRanks).value();
   LayerResult result(data);
@@ -258,7 +264,7 @@ TEST(Join, MissingRankIsNamed) {
 TEST(Join, RankThatNeverCallsIsNamed) {
   for (const Dispatch dispatch : {Dispatch::kPull, Dispatch::kPush}) {
     LayerSpec spec = three_ranks();
-    spec.options.join_deadline_ms = 200;
+    spec.options.join_deadline_ms = progress_ms();
     spec.options.dispatch = spec.options.dy_dispatch = dispatch;
     const LayerData data(spec);
     LayerRig rig(spec);

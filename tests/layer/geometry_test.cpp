@@ -54,7 +54,7 @@ LayerSpec draw_spec(std::uint64_t seed) {
 }
 
 TEST(SmallGeometry, IsWithinBound) {
-  for (std::uint64_t i = 0; i < 40; ++i) {
+  for (std::uint64_t i = 0; i < (kSanitized ? 12 : 40); ++i) {
     const LayerSpec spec = draw_spec(1000 * test_seed() + i);
     const LayerData data(spec);
     const LayerResult result = run_layer(data);

@@ -178,8 +178,10 @@ TEST(Memory, B41AllTokensToOneRankThroughASmallRing) {
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(Memory, WhatTheMachineLacksIsATypedError) {
+  if (kSanitized) {
+    GTEST_SKIP() << "sanitizers end the program instead";
+  }
   LayerSpec spec;
   spec.hidden = std::int64_t{1} << 30;
   spec.topk = 1;
@@ -193,7 +195,6 @@ TEST(Memory, WhatTheMachineLacksIsATypedError) {
                 std::to_string(workspace_bytes(spec.shape(), spec.options, 1).value())),
             std::string::npos);
 }
-#endif
 
 }  // namespace
 }  // namespace mok::testing

@@ -16,6 +16,13 @@ namespace mok::testing {
 // Calls f(rank) in a thread of its own for each rank and waits for all.
 void on_ranks(int num_ranks, const std::function<void(int)>& f);
 
+// Sanitizers make everything slow: the random tests draw fewer cases then.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 using Reports = std::vector<Result<CallReport>>;  // per rank
 
 class LayerRig {
