@@ -12,7 +12,7 @@ preset=$(release_preset)
 num_passed=0 num_failed=0 num_skipped=0
 release_built=1  # what needs the release build does not run where that failed, which counted already
 stage_names=() stage_seconds=() stage_counts=() failures=()
-wanted=" ${*:-release asan tsan arm fuzz install hygiene tidy gpu} "
+wanted=" ${*:-release cli asan tsan arm fuzz install hygiene tidy gpu} "
 trap 'exit 130' INT TERM
 
 # check NAME COMMAND...: one check; its output goes to build/log/NAME.log, the end of it to the terminal
@@ -72,6 +72,27 @@ stage_release() {
     return 1
   }
   ln -sfn "$preset/mok" build/mok
+}
+
+# The main job as `make run` runs it, then the command's own tests, which count themselves.
+stage_cli() {
+  if [[ $release_built -eq 0 ]]; then return; fi
+  check main_job "build/$preset/mok" run
+  local status=0 total
+  python3 tests/cli/cli_test.py "build/$preset/mok" >build/log/cli.log 2>&1 || status=$?
+  total=$(tail -n 1 build/log/cli.log)
+  local passed=0 failed=1
+  if [[ $total =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+    passed=${BASH_REMATCH[1]} failed=${BASH_REMATCH[2]}
+  fi
+  if [[ $status -ne 0 && $failed -eq 0 ]]; then failed=1; fi
+  num_passed=$((num_passed + passed))
+  num_failed=$((num_failed + failed))
+  if [[ $failed -gt 0 ]]; then
+    failures+=("command tests")
+    echo "FAILED: $failed of the command's tests (build/log/cli.log)"
+    tail -n 60 build/log/cli.log | sed 's/^/    /'
+  fi
 }
 
 stage_asan() { preset_tests asan; }
@@ -137,7 +158,7 @@ stage_gpu() {
 }
 
 start_all=$SECONDS
-for stage in release asan tsan arm fuzz install hygiene tidy gpu; do
+for stage in release cli asan tsan arm fuzz install hygiene tidy gpu; do
   if [[ $wanted != *" $stage "* ]]; then continue; fi
   echo "== $stage"
   start=$SECONDS before_passed=$num_passed before_failed=$num_failed
