@@ -1,21 +1,20 @@
 // role_types.hpp: what the five roles of a CTA share: mailbox, ring, hand-over, and what a body is.
 //
 // Barriers, with N = number of MMA arrivals (GPU: one a warp, 8; a thread that stands for all: 1):
-// | pipe.edge      | completed by arrivals of              | who waits             | for | |
-// mailbox.full   | scheduler, 1                          | loader, MMA, storer   | the next task |
-// | mailbox.empty  | loader 1 + MMA N + storer 1           | scheduler             | a free slot |
-// | ring.full      | loader, 1 (and its bulk copies' bytes)| MMA                   | operands, or a
-// | |                |                                       |                       | lent stage |
-// | ring.empty     | MMA, N; of a lent stage storer, as N  | loader                | a free stage |
-// | handover.full  | MMA, N                                | storer                | a finished
-// stage | | handover.empty | never used: see below                 |                       | | A
-// task uses `num_steps` ring stages for its operands and then `num_outs` >= 1 stages that the
-// loader lends to the epilogue: MMA leaves results there, the storer takes them out and gives the
-// stage back. The hand-over has one stage for each ring stage and is walked in the order of
-// lendings. A lent stage returns to the loader only after the storer, so MMA can never be a whole
-// turn ahead of the storer, and the hand-over needs no `empty`. All pipes are walked in claim
-// order, so they cannot deadlock. A stop task ends loader, MMA and storer after what came before
-// it; comm ends by itself.
+// | pipe.edge      | completed by arrivals of               | who waits           | for                        |
+// | mailbox.full   | scheduler, 1                           | loader, MMA, storer | the next task              |
+// | mailbox.empty  | loader 1 + MMA N + storer 1            | scheduler           | a free slot                |
+// | ring.full      | loader, 1 (and its bulk copies' bytes) | MMA                 | operands, or a lent stage  |
+// | ring.empty     | MMA, N; of a lent stage storer, as N   | loader              | a free stage               |
+// | handover.full  | MMA, N                                 | storer              | a finished stage           |
+// | handover.empty | never used: see below                  |                     |                            |
+//
+// A task uses `num_steps` ring stages for its operands and then `num_outs` >= 1 stages that the loader
+// lends to the epilogue: MMA leaves results there, the storer takes them out and gives the stage back.
+// The hand-over has one stage for each ring stage and is walked in the order of lendings. A lent stage
+// returns to the loader only after the storer, so MMA can never be a whole turn ahead of the storer, and
+// the hand-over needs no `empty`. All pipes are walked in claim order, so they cannot deadlock. A stop
+// task ends loader, MMA and storer after what came before it; comm ends by itself.
 #pragma once
 
 #include <concepts>

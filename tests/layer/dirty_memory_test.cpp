@@ -1,5 +1,5 @@
 // dirty_memory_test.cpp: nothing that lay in memory before a call shows in its results. (The rig fills
-// workspace, contexts and outputs with NaN before every call of every test in this folder.)
+// workspace, contexts and outputs with NaN before every call of every test in this folder: B31, B51.)
 #include <gtest/gtest.h>
 
 #include <bit>

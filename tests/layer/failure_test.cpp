@@ -154,6 +154,30 @@ INSTANTIATE_TEST_SUITE_P(
         StallCase{"ReduceBackward", TaskKind::kReduce, 2}),
     [](const auto& test) { return test.param.name; });
 
+// A forward that fails leaves its context empty, also one that an earlier forward had filled.
+TEST(FailedForward, EmptiesItsContext) {
+  const LayerData data(three_ranks());
+  LayerRig rig(three_ranks());
+  LayerResult result(data);
+  std::vector<Context> contexts = rig.contexts();
+  ASSERT_EQ(failures(rig.forward(data, result, &contexts)), "");
+  Stall stall{TaskKind::kGateUp, 2, {}, {}, {}};
+  rig.workspace(kStalled).impl().hook = [&](std::uint32_t, std::uint32_t, const Task& task) {
+    stall.hold(rig.workspace(kStalled), task);
+  };
+  std::atomic<int> others{kNumRanks - 1};
+  on_ranks(kNumRanks, [&](int rank) {
+    Context& context = contexts[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(context.filled());
+    EXPECT_FALSE(mok::forward(rig.workspace(rank), forward_args(data, result, rank, &context)));
+    EXPECT_FALSE(context.filled());
+    EXPECT_EQ(context.routes().num_rows, 0);
+    if (rank != kStalled && --others == 0) {
+      stall.released = true;
+    }
+  });
+}
+
 // Slow ranks are alive: whoever waits for them, directly, through another rank, or for a colleague of its
 // own rank that does, waits on.
 class SlowRank : public ::testing::TestWithParam<Combine> {};
