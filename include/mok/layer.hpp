@@ -138,7 +138,7 @@ struct BackwardArgs {
 [[nodiscard]] Result<CallReport> backward(Workspace& workspace, const BackwardArgs& args);
 
 // Activation checkpointing. release_saved frees what a context has saved and keeps its routing; a
-// backward then computes all rows again, or recompute first fills the context again from x, with the
+// backward then computes all rows again (on every rank or on none), or recompute first fills the context again from x, with the
 // forward's bits. recompute is a call of the group, like forward and backward.
 void release_saved(Context& context);
 struct RecomputeArgs {

@@ -32,6 +32,7 @@ void ArenaSet::fail(const Status& status) {
   const std::lock_guard lock(mutex_);
   if (failure_.ok()) {
     failure_ = status;
+    failed_.store(true, std::memory_order_release);
   }
 }
 
@@ -42,14 +43,15 @@ Status ArenaSet::failure() const {
 
 std::shared_ptr<ArenaSet> Group::next_set(int rank) {
   const std::lock_guard lock(mutex_);
-  const std::size_t index = next_set_[static_cast<std::size_t>(rank)]++;
+  const std::size_t index = next_set_[static_cast<std::size_t>(rank)]++ - first_waiting_;
   if (index == waiting_.size()) {
-    waiting_.push_back(std::make_shared<ArenaSet>(num_ranks_));
-    taken_.push_back(0);
+    waiting_.push_back(Waiting{std::make_shared<ArenaSet>(num_ranks_), 0});
   }
-  std::shared_ptr<ArenaSet> set = waiting_[index];
-  if (++taken_[index] == num_ranks_) {
-    waiting_[index].reset();  // every rank has it: its workspaces keep it alive from here
+  std::shared_ptr<ArenaSet> set = waiting_[index].set;
+  ++waiting_[index].num_taken;
+  while (!waiting_.empty() && waiting_.front().num_taken == num_ranks_) {
+    waiting_.pop_front();  // every rank has it: its workspaces keep it alive from here
+    ++first_waiting_;
   }
   return set;
 }

@@ -5,9 +5,11 @@
 // workspace; they are freed with the last workspace of the set.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -56,10 +58,17 @@ class ArenaSet {
   // After joined(rank).
   [[nodiscard]] std::byte* base(int rank) const { return member(rank).arena.data(); }
   [[nodiscard]] const std::string& agreement(int rank) const { return member(rank).agreement; }
-  [[nodiscard]] int num_ranks() const { return static_cast<int>(members_.size()); }
+  // Every rank has handed its arena over.
+  [[nodiscard]] bool complete() const {
+    return std::all_of(members_.begin(), members_.end(), [](const Member& member) {
+      return member.joined.load(std::memory_order_acquire);
+    });
+  }
 
   // The first failure counts; later ones are echoes of it.
   void fail(const Status& status);
+  // Cheap enough for every poll. Pairs with: fail().
+  [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
   [[nodiscard]] Status failure() const;
 
  private:
@@ -74,6 +83,7 @@ class ArenaSet {
   std::vector<Member> members_;
   mutable std::mutex mutex_;
   Status failure_;
+  std::atomic<bool> failed_{false};
 };
 
 class Group {
@@ -86,11 +96,15 @@ class Group {
   [[nodiscard]] std::shared_ptr<ArenaSet> next_set(int rank);
 
  private:
+  struct Waiting {  // a set that not every rank has taken yet
+    std::shared_ptr<ArenaSet> set;
+    int num_taken = 0;
+  };
   int num_ranks_;
   std::mutex mutex_;
-  std::vector<std::size_t> next_set_;
-  std::vector<std::shared_ptr<ArenaSet>> waiting_;  // sets that not every rank has taken yet
-  std::vector<int> taken_;
+  std::vector<std::size_t> next_set_;  // number of each rank's next set
+  std::size_t first_waiting_ = 0;      // number of waiting_.front()
+  std::deque<Waiting> waiting_;
 };
 
 }  // namespace mok::comm

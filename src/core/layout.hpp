@@ -63,8 +63,8 @@ struct LocalLayout {                  // offsets from the start of the local mem
   std::uint64_t bytes = 0;
 };
 
-struct
-    ContextLayout {  // two allocations: what every backward needs, and what can be computed again
+// Two allocations: what every backward needs, and what can be computed again.
+struct ContextLayout {
   std::uint64_t tables = 0;
   std::uint64_t ids = 0;      // i32 [T*k]
   std::uint64_t weights = 0;  // f32 [T*k]

@@ -30,10 +30,28 @@ Status multiple(const char* argument, std::int64_t value, std::int64_t of, const
   return value % of == 0 ? Status{} : Status::bad_argument(argument, std::to_string(value), rule);
 }
 
-// Rows, tickets and counts are 32-bit words; their largest values, from shape alone.
-Status validate_words(const LayerShape& shape, int num_ranks) {
-  const auto u64 = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
-  const std::uint64_t slots = Carver::mul(u64(shape.max_tokens), u64(shape.topk));
+std::uint64_t u64(std::int64_t value) {
+  return static_cast<std::uint64_t>(value);
+}
+// Tiles of one expert's three weight gradients.
+std::uint64_t weight_tiles(std::uint64_t hidden, std::uint64_t width) {
+  const auto tiles = [](std::uint64_t rows, std::uint64_t cols) {
+    return ceil_div(rows, std::uint64_t{kGeo.wgrad_rows}) *
+           ceil_div(cols, std::uint64_t{kGeo.tile_cols});
+  };
+  return width == 0 ? 0 : tiles(hidden, width) + 2 * tiles(width, hidden);
+}
+// Column tiles of a block in all its GEMMs of one direction, at most.
+std::uint64_t block_tiles(std::uint64_t hidden, std::uint64_t width) {
+  return ceil_div(2 * width, std::uint64_t{kGeo.tile_cols}) +
+         ceil_div(width, std::uint64_t{kGeo.tile_cols}) +
+         ceil_div(hidden, std::uint64_t{kGeo.tile_cols}) + 3;
+}
+
+// Rows and tickets are 32-bit words, counts 28-bit; their largest values, from shape and ring alone.
+Status validate_words(const LayerShape& shape, std::int64_t ring_rows, int num_ranks) {
+  const std::uint64_t tokens = u64(shape.max_tokens);
+  const std::uint64_t slots = Carver::mul(tokens, u64(shape.topk));
   const std::uint64_t local = u64(local_expert_count(shape, num_ranks));
   const std::uint64_t rows =
       Carver::add(Carver::mul(slots, u64(num_ranks)), Carver::mul(local, kGeo.row_pad));
@@ -41,19 +59,37 @@ Status validate_words(const LayerShape& shape, int num_ranks) {
     return Status::bad_argument("tokens", std::to_string(shape.max_tokens),
                                 "tokens * topk * ranks + 64 * local experts must stay below 2^31");
   }
-  const std::uint64_t blocks = rows / kGeo.block_rows + local;
-  const std::uint64_t width = u64(shape.hidden) + u64(shape.intermediate);
-  const std::uint64_t tiles = Carver::mul(blocks, 4 * (width / kGeo.tile_cols + 4));
-  const std::uint64_t weight_tiles = 3 * (u64(shape.hidden) / kGeo.wgrad_rows + 1) *
-                                     (u64(shape.intermediate) / kGeo.tile_cols + 2) * 2;
-  const std::uint64_t tickets = Carver::add(tiles, Carver::mul(blocks, weight_tiles));
+  const std::uint64_t hidden = u64(shape.hidden);
+  const std::uint64_t width = u64(shape.intermediate);
+  const std::uint64_t shared = u64(shape.shared_intermediate);
+  const std::uint64_t blocks = rows / kGeo.block_rows + local + 1;
+  // A part is an expert's rows in one phase: one an expert, and one more for each full ring cell.
+  const std::uint64_t parts = local + rows / (u64(ring_rows) / kGeo.cells) + 1;
+  const std::uint64_t shared_blocks = ceil_div(tokens, std::uint64_t{kGeo.block_rows});
+  const std::uint64_t tickets =
+      Carver::add(Carver::add(Carver::mul(blocks, block_tiles(hidden, width)),
+                              Carver::mul(parts, weight_tiles(hidden, width))),
+                  Carver::add(Carver::mul(shared_blocks, block_tiles(hidden, shared)),
+                              Carver::add(weight_tiles(hidden, shared), tokens)));
   if (tickets >= (1ULL << 32)) {
-    return Status::bad_argument("hidden", std::to_string(shape.hidden),
-                                "tasks of one call must stay below 2^32: fewer tokens, or smaller "
-                                "hidden or intermediate");
+    return Status::bad_argument(
+        "hidden", std::to_string(shape.hidden),
+        "tasks of one call must stay below 2^32: fewer tokens, or smaller hidden or widths");
   }
-  const std::uint64_t pieces =
-      Carver::mul(slots, u64(ceil_div(shape.hidden, std::int64_t{kGeo.tile_cols})));
+  // Counts: of a phase (at most a cell's blocks and parts), of the shared expert, of pieces.
+  const std::uint64_t cell_blocks = u64(ring_rows) / kGeo.cells / kGeo.row_pad + 1;
+  const std::uint64_t phase =
+      Carver::mul(cell_blocks, block_tiles(hidden, width) + weight_tiles(hidden, width));
+  const std::uint64_t all_shared = Carver::mul(shared_blocks, block_tiles(hidden, shared));
+  const std::uint64_t pieces = Carver::mul(slots, ceil_div(hidden, std::uint64_t{kGeo.tile_cols}));
+  if (phase >= (1ULL << 28)) {
+    return Status::bad_argument("ring-rows", std::to_string(ring_rows),
+                                "tasks of one phase must stay below 2^28: a smaller ring");
+  }
+  if (all_shared >= (1ULL << 28)) {
+    return Status::bad_argument("shared-intermediate", std::to_string(shape.shared_intermediate),
+                                "tasks of the shared expert must stay below 2^28");
+  }
   if (pieces >= (1ULL << 28)) {
     return Status::bad_argument("tokens", std::to_string(shape.max_tokens),
                                 "tokens * topk * (hidden / 256) must stay below 2^28");
@@ -166,7 +202,9 @@ Status validate(const LayerShape& shape, const Options& options, int num_ranks) 
       return s;
     }
   }
-  return validate_words(shape, num_ranks);
+  const std::int64_t ring_rows =
+      options.ring_rows != 0 ? options.ring_rows : default_ring_rows(shape, num_ranks);
+  return validate_words(shape, ring_rows, num_ranks);
 }
 
 }  // namespace mok

@@ -24,7 +24,7 @@ struct Sizes {
   std::uint64_t route_rows = 0;   // 3 * ring_rows: row routes outlive the x cell (docs/protocol.md)
   std::uint64_t saved_rows = 0;   // 0 with policy none
   std::uint64_t max_blocks = 0;   // any routing: R*T*k rows at one rank
-  std::uint64_t max_records = 0;  // phases of all ranks together
+  std::uint64_t max_records = 0;  // most phases of all ranks together
   std::uint64_t shared_blocks = 0;
   std::uint64_t partials = 0;         // dw partial sums a row
   std::uint64_t shared_partials = 0;  // the same for the shared expert

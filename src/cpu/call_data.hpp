@@ -1,6 +1,7 @@
 // call_data.hpp: one call of one rank on the CPU machine: the program's view plus where the bytes lie.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 
@@ -21,8 +22,8 @@ struct CallData {
   const Layout* layout = nullptr;
   std::byte* const* arenas = nullptr;  // [R]
   std::byte* local = nullptr;
-  std::byte* saved =
-      nullptr;  // the context's saved rows: written by forward and recompute, read by backward
+  // The context's saved rows: written by forward and recompute, read by backward.
+  std::byte* saved = nullptr;
   const Engine* engine = nullptr;
   float limit = std::numeric_limits<float>::infinity();  // SwiGLU clamp
   const std::int32_t* ids = nullptr;                     // [tokens, k]
@@ -121,8 +122,12 @@ struct WorkerCounts {
 };
 struct Worker {
   WorkerScratch* scratch = nullptr;
-  float* row = nullptr;  // f32 [H]
+  std::uint64_t* life = nullptr;  // the rank's sign of life
+  float* row = nullptr;           // f32 [H]
   WorkerCounts counts;
+
+  // Bodies without a bound on their length call this as they go; every task's end does too.
+  void show_life() const { std::atomic_ref(*life).fetch_add(1, std::memory_order_relaxed); }
 };
 
 }  // namespace mok::cpu

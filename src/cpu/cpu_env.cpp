@@ -1,33 +1,54 @@
 // cpu_env.cpp: whom a time-out names, and how it stops the group.
 #include "cpu/cpu_env.hpp"
 
+#include <algorithm>
+
 #include "mok/status.hpp"
 
 namespace mok::cpu {
 
-// The awaited rank may itself be waiting: follow its workers' state words to a rank that is inside a
-// task, or that waits for nobody.
-CpuEnv::Blame CpuEnv::follow(const WaitInfo& info) const {
-  Blame blame{info.rank, info.deadline};
-  for (std::uint32_t hop = 0; hop < sync_.num_ranks; ++hop) {
-    Blame next = blame;
+// Breadth first over the state words: from the awaited rank to the ranks that its workers wait for, and
+// so on. A rank with a worker inside a task is an end of the chain: it must finish that task. The rank to
+// look at is the first one inside a task, else the first one that waits for nobody.
+CpuEnv::Blame CpuEnv::follow(const WaitInfo& info) {
+  constexpr std::uint32_t kNobody = 0xffffffffU;
+  Blame blame{info.rank, info.deadline, 0};
+  std::uint32_t in_task = kNobody;
+  std::uint32_t waits_for_nobody = kNobody;
+  reached_.assign(1, info.rank);
+  for (std::size_t i = 0; i < reached_.size(); ++i) {
+    const std::uint32_t rank = reached_[i];
+    const std::size_t before = reached_.size();
+    bool task = false;
+    bool waits = false;
+    blame.lives += life(rank);
     for (std::uint32_t worker = 0; worker < sync_.workers; ++worker) {
-      const std::uint64_t state =
-          sync_.host(blame.rank).state(worker).load(std::memory_order_relaxed);
+      const std::uint64_t state = sync_.host(rank).state(worker).load(std::memory_order_relaxed);
       const auto site = static_cast<Site>(state >> 32);
       const auto awaited = static_cast<std::uint32_t>(state);
-      if (site == Site::kTask) {
-        return blame;
+      task = task || site == Site::kTask;
+      if (site == Site::kStart || site == Site::kCounts) {
+        blame.deadline = DeadlineKind::kJoin;
       }
-      const bool joining = site == Site::kStart || site == Site::kCounts;
-      if (site != Site::kNone && (joining || awaited != blame.rank)) {
-        next = Blame{awaited, joining ? DeadlineKind::kJoin : blame.deadline};
+      if (site == Site::kNone || site == Site::kTask || awaited == rank) {
+        continue;
+      }
+      waits = true;
+      if (std::find(reached_.begin(), reached_.end(), awaited) == reached_.end()) {
+        reached_.push_back(awaited);
       }
     }
-    if (next.rank == blame.rank) {
-      return next;
+    if (task) {
+      reached_.resize(before);
+      in_task = in_task == kNobody ? rank : in_task;
+    } else if (!waits && waits_for_nobody == kNobody) {
+      waits_for_nobody = rank;
     }
-    blame = next;
+  }
+  if (in_task != kNobody) {
+    blame.rank = in_task;
+  } else if (waits_for_nobody != kNobody) {
+    blame.rank = waits_for_nobody;
   }
   return blame;
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <thread>
+#include <vector>
 
 #include "comm/group.hpp"
 #include "sync/env.hpp"
@@ -51,7 +52,7 @@ class CpuEnv {
  public:
   struct Watch {
     Clock::time_point since;
-    std::uint64_t life = 0;
+    std::uint64_t lives = 0;  // of the ranks that are awaited, directly or through others
     std::uint32_t rank = 0;
   };
 
@@ -80,23 +81,23 @@ class CpuEnv {
     }
   }
   [[nodiscard]] bool aborted() const {
-    return own_.word(HostWord::kAbort).load(std::memory_order_acquire) != 0;
+    return own_.word(HostWord::kAbort).load(std::memory_order_acquire) != 0 || sync_.set->failed();
   }
 
   Watch watch(const WaitInfo& info) {
     pauses_ = 0;
     set_state(info.site, info.rank);
-    return Watch{Clock::now(), life(info.rank), info.rank};
+    return Watch{Clock::now(), follow(info).lives, info.rank};
   }
-  // The awaited rank may be silent because it waits itself: then the rank at the end of that chain must
-  // give the sign of life, and has the join deadline where the chain waits for it to enter the call. So
-  // neither a slow nor a late rank makes others time out early, however indirectly they wait.
+  // The awaited rank may be silent because it waits itself, for several ranks at once: then any of the
+  // ranks at the ends of those chains may give the sign of life, and has the join deadline where a chain
+  // waits for it to enter the call. So neither a slow nor a late rank makes others time out early,
+  // however indirectly they wait.
   bool expired(Watch& watch, const WaitInfo& info) {
     const Clock::time_point now = Clock::now();
     const Blame blame = follow(info);
-    const std::uint64_t seen = life(blame.rank);
-    if (blame.rank != watch.rank || seen != watch.life) {
-      watch = Watch{now, seen, blame.rank};
+    if (info.rank != watch.rank || blame.lives != watch.lives) {
+      watch = Watch{now, blame.lives, info.rank};
       set_state(info.site, info.rank);
       return false;
     }
@@ -110,7 +111,6 @@ class CpuEnv {
     own_.state(worker_).store((static_cast<std::uint64_t>(site) << 32) | rank,
                               std::memory_order_relaxed);
   }
-  void bump_life() const { own_.word(HostWord::kLife).fetch_add(1, std::memory_order_relaxed); }
 
  private:
   static constexpr std::uint32_t kSpins = 64;
@@ -119,17 +119,19 @@ class CpuEnv {
   [[nodiscard]] std::uint64_t life(std::uint32_t rank) const {
     return sync_.host(rank).word(HostWord::kLife).load(std::memory_order_relaxed);
   }
-  // The rank at the end of the chain of waits that starts with `info`, and the deadline it has.
+  // Whom the wait depends on: the rank to look at, the deadline, the signs of life of all of them.
   struct Blame {
     std::uint32_t rank;
     DeadlineKind deadline;
+    std::uint64_t lives;
   };
-  [[nodiscard]] Blame follow(const WaitInfo& info) const;
+  [[nodiscard]] Blame follow(const WaitInfo& info);
 
   const RankSync& sync_;
   HostWords own_;
   std::uint32_t worker_;
   std::uint32_t pauses_ = 0;
+  std::vector<std::uint32_t> reached_;  // scratch of follow()
 };
 static_assert(SyncEnv<CpuEnv>);
 

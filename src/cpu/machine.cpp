@@ -17,7 +17,7 @@ void run_body(const CallData& d, const Task& task, Worker& worker) {
     case TaskKind::kSharedHiddenGrad: shared_hidden_grad_tile(d, task, worker); break;
     case TaskKind::kSharedInputGrad: shared_input_grad_tile(d, task, worker); break;
     case TaskKind::kSharedWeightGrad: shared_weight_grad_tile(d, task, worker); break;
-    case TaskKind::kSharedLogitGrad: shared_logit_grad(d, task); break;
+    case TaskKind::kSharedLogitGrad: shared_logit_grad(d, task, worker); break;
     case TaskKind::kZeroGrad: zero_grad_tile(d, task); break;
     case TaskKind::kGateUp: gate_up_tile(d, task, worker); break;
     case TaskKind::kDown: down_tile(d, task, worker); break;
@@ -108,7 +108,7 @@ WaitResult run_worker(const CallRun& run, std::uint32_t worker, Worker& own) {
     run_body(*run.data, task, own);
     publish_task(env, view, run.words, task);
     env.set_state(Site::kNone, view.routes.rank);
-    env.bump_life();
+    own.show_life();
   }
   env.set_state(Site::kNone, view.routes.rank);
   if (result == WaitResult::kReady) {
@@ -122,8 +122,8 @@ Team::Team(std::uint32_t workers) : workers_(workers) {
     for (std::uint32_t worker = 1; worker < workers; ++worker) {
       threads_.emplace_back([this, worker] { serve(worker); });
     }
-  } catch (
-      ...) {  // the system gives no further thread: those that run must end before they are joined
+  } catch (...) {
+    // The system gives no further thread: those that run must end before they are joined.
     stop();
     throw;
   }

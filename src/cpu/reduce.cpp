@@ -28,7 +28,7 @@ void shared_logit(const CallData& d, const Task& task) {
 }
 
 // d_shared_output_gate[h] = sum over tokens of dz * x[h]: inside token blocks in order, then the blocks.
-void shared_logit_grad(const CallData& d, const Task& task) {
+void shared_logit_grad(const CallData& d, const Task& task, const Worker& worker) {
   const std::uint32_t col0 = task.col * d.view.geo.tile_cols;
   const std::uint32_t cols = std::min<std::uint32_t>(d.view.geo.tile_cols, d.view.hidden - col0);
   const float* dz = d.mine<float>(d.layout->local.shared_dz);
@@ -43,6 +43,7 @@ void shared_logit_grad(const CallData& d, const Task& task) {
     for (std::uint32_t col = 0; col < cols; ++col) {
       sum[col] = block == 0 ? part[col] : sum[col] + part[col];
     }
+    worker.show_life();
   }
   for (std::uint32_t col = 0; col < cols; ++col) {
     void* out = d.grads.shared_output_gate;

@@ -25,7 +25,7 @@ void zero_grad_tile(const CallData& d, const Task& task);
 
 // Per-token work (reduce.cpp).
 void shared_logit(const CallData& d, const Task& task);
-void shared_logit_grad(const CallData& d, const Task& task);
+void shared_logit_grad(const CallData& d, const Task& task, const Worker& worker);
 void reduce_stripe(const CallData& d, const Task& task, Worker& worker);
 
 // Sum of v[0 .. count) by a binary tree over `run` lanes; missing lanes count as +0. Longer sums take

@@ -25,7 +25,7 @@ struct Shape {
 class TileSum {
  public:
   TileSum(const CallData& d, Worker& worker, Shape shape, std::uint32_t start)
-      : d_(d), scratch_(*worker.scratch), shape_(shape), at_(start) {}
+      : d_(d), worker_(worker), scratch_(*worker.scratch), shape_(shape), at_(start) {}
 
   // Adds `count` further rows; the operands' k runs from the first of them.
   void add(const Product& p, std::uint32_t count) {
@@ -34,7 +34,7 @@ class TileSum {
       const std::uint32_t segment = d_.view.geo.segment_rows;
       const std::uint32_t inside = at_ % segment;
       if (inside == 0 && at_ > 0) {
-        close_segment(at_ == segment);
+        close_segment(at_ == segment ? Segment::kFirst : Segment::kLater);
       }
       const std::uint32_t step = std::min(count - done, segment - inside);
       const auto shifted = [&](Operand o) {
@@ -47,49 +47,55 @@ class TileSum {
                       scratch_.packing);
       at_ += step;
       done += step;
+      worker_.show_life();
     }
   }
 
   // The whole sum ends up in acc.
   float* finish() {
-    if (at_ > d_.view.geo.segment_rows) {
-      close_segment(false);
+    if (has_sum()) {
+      close_segment(Segment::kLater);
       return scratch_.sum;
     }
     return scratch_.acc;
   }
 
+  // To and from spill memory, laid out like the weight.
   void spill(float* segment, float* sum, std::int64_t stride) const {
-    copy<true>(segment, sum, stride);
+    copy_rows(scratch_.acc, kMaxTileCols, segment, stride);
+    if (has_sum()) {
+      copy_rows(scratch_.sum, kMaxTileCols, sum, stride);
+    }
   }
-  void reload(float* segment, float* sum, std::int64_t stride) {
-    copy<false>(segment, sum, stride);
+  void reload(const float* segment, const float* sum, std::int64_t stride) {
+    copy_rows(segment, stride, scratch_.acc, kMaxTileCols);
+    if (has_sum()) {
+      copy_rows(sum, stride, scratch_.sum, kMaxTileCols);
+    }
   }
 
  private:
-  void close_segment(bool first) {
+  enum class Segment { kFirst, kLater };
+  void close_segment(Segment which) {
     for (std::uint32_t row = 0; row < shape_.rows; ++row) {
       float* sum = scratch_.sum + std::uint64_t{row} * kMaxTileCols;
       const float* acc = scratch_.acc + std::uint64_t{row} * kMaxTileCols;
       for (std::uint32_t col = 0; col < shape_.cols; ++col) {
-        sum[col] = first ? acc[col] : sum[col] + acc[col];
+        sum[col] = which == Segment::kFirst ? acc[col] : sum[col] + acc[col];
       }
     }
   }
-  template <bool kOut>
-  void copy(float* segment, float* sum, std::int64_t stride) const {
-    const std::size_t bytes = shape_.cols * sizeof(float);
+  // A segment has been closed before.
+  [[nodiscard]] bool has_sum() const { return at_ > d_.view.geo.segment_rows; }
+  void copy_rows(const float* from, std::int64_t from_stride, float* to,
+                 std::int64_t to_stride) const {
     for (std::uint32_t row = 0; row < shape_.rows; ++row) {
-      float* acc = scratch_.acc + std::uint64_t{row} * kMaxTileCols;
-      float* total = scratch_.sum + std::uint64_t{row} * kMaxTileCols;
-      std::memcpy(kOut ? segment + row * stride : acc, kOut ? acc : segment + row * stride, bytes);
-      if (at_ > d_.view.geo.segment_rows) {
-        std::memcpy(kOut ? sum + row * stride : total, kOut ? total : sum + row * stride, bytes);
-      }
+      std::memcpy(to + row * to_stride, from + row * from_stride, shape_.cols * sizeof(float));
     }
   }
 
   const CallData& d_;
+  const Worker& worker_;
   WorkerScratch& scratch_;
   Shape shape_;
   std::uint32_t at_;  // rows of the expert summed so far

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 namespace mok {
@@ -109,8 +110,8 @@ Status Call::join() {
   const auto deadline = begin_ + ws_.sync.join_deadline;
   for (int peer = 0; peer < num_ranks; ++peer) {
     while (!ws_.set->joined(peer)) {
-      if (Status failure = ws_.set->failure(); !failure.ok()) {
-        return failure;
+      if (ws_.set->failed()) {
+        return ws_.set->failure();
       }
       if (cpu::Clock::now() > deadline) {
         Status late = Status::wait_failed(
@@ -241,7 +242,12 @@ Result<CallReport> Call::run() {
   cpu::CallRun run{&data, words_, &ws_.sync, cursors, cursors + 16, ws_.hook ? &ws_.hook : nullptr};
   std::vector<WaitResult> results(ws_.workers.size(), WaitResult::kReady);
   ws_.team->run([&](std::uint32_t worker) {
-    results[worker] = cpu::run_worker(run, worker, ws_.workers[worker]);
+    try {
+      results[worker] = cpu::run_worker(run, worker, ws_.workers[worker]);
+    } catch (const std::exception& error) {  // out of memory for bookkeeping: stop the group
+      results[worker] = WaitResult::kAborted;
+      ws_.set->fail(Status::environment("call", error.what(), "the system gave no resources"));
+    }
   });
   for (const WaitResult worker : results) {
     if (worker != WaitResult::kReady) {

@@ -44,6 +44,11 @@ struct Plan {
 
 class Workspace::Impl {
  public:
+  Impl() = default;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl();
+
   Plan plan;
   int rank = 0;
   const cpu::Engine* engine = nullptr;

@@ -150,6 +150,7 @@ Result<CallReport> recompute(Workspace& workspace, const RecomputeArgs& args) {
   if (Status status = call.enter(); !status.ok()) {
     return failure(std::move(status));
   }
+  context.state = State::kReleased;  // until this recompute has succeeded
   call.stage_rows(ws.plan.layout.arena.x, args.x);
   call.stage_slots(context.view.sorted_slots,
                    at<float>(context.kept, ws.plan.layout.context.weights));

@@ -16,9 +16,10 @@ Status no_memory(const char* what, std::uint64_t bytes) {
                              "saved_rows");
 }
 
+// At most about 31 years, so that no sum of deadlines leaves 64 bits.
 std::chrono::nanoseconds scaled(std::int64_t deadline_ms) {
-  return std::chrono::nanoseconds(
-      static_cast<std::int64_t>(static_cast<double>(deadline_ms) * 1e6 * deadline_scale()));
+  const double nanoseconds = static_cast<double>(deadline_ms) * 1e6 * deadline_scale();
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(nanoseconds, 1e18)));
 }
 
 // Before anyone can reach the shared words: host words 0, flags as if the call before the first had left
@@ -30,13 +31,15 @@ void clear_words(std::byte* arena, const Plan& plan, Epoch first_epoch) {
               flag_value(first_epoch - 1, 0));
 }
 
-void make_workers(Workspace::Impl& ws) {
+void make_workers(Workspace::Impl& ws, std::byte* arena) {
   for (std::uint32_t i = 0; i < ws.plan.workers(); ++i) {
     std::byte* base = ws.local.data() + ws.plan.layout.local.scratch;
     cpu::Worker worker;
     worker.scratch = reinterpret_cast<cpu::WorkerScratch*>(base + i * sizeof(cpu::WorkerScratch));
     worker.row = reinterpret_cast<float*>(base + ws.plan.workers() * sizeof(cpu::WorkerScratch)) +
                  i * ws.plan.sizes.hidden;
+    worker.life = reinterpret_cast<std::uint64_t*>(arena + ws.plan.layout.arena.host_words) +
+                  static_cast<std::uint32_t>(HostWord::kLife) * cpu::kHostWordStride;
     ws.workers.push_back(worker);
   }
 }
@@ -72,7 +75,7 @@ Result<Workspace> make_workspace(const World& world, const LayerShape& shape,
                                        std::string("the system gives no further thread (") +
                                            error.what() + "): fewer workers or ranks"));
   }
-  make_workers(*ws);
+  make_workers(*ws, arena.data());
   ws->set = world.group().next_set(world.rank());
   ws->sync.set = ws->set.get();
   ws->sync.rank = static_cast<std::uint32_t>(ws->rank);
@@ -88,6 +91,14 @@ Result<Workspace> make_workspace(const World& world, const LayerShape& shape,
 Result<Workspace> Workspace::create(const World& world, const LayerShape& shape,
                                     const Options& options) {
   return make_workspace(world, shape, options, Geometry{}, 1);
+}
+
+// Ranks that have made theirs, or will, must not wait for one that is gone.
+Workspace::Impl::~Impl() {
+  if (set != nullptr && !set->complete()) {
+    set->fail(Status::environment("workspace", "of rank " + std::to_string(rank),
+                                  "was dropped before every rank of the group had made its own"));
+  }
 }
 
 Workspace::Workspace(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

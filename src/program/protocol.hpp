@@ -50,8 +50,7 @@ MOK_HD void store_flag(Env& env, const CallView<Geo>& v, const WordTable& words,
 }
 
 template <class Geo, class F>
-MOK_HD void for_each_owner_if(const CallView<Geo>& v, const Task& task, const SignalList& list,
-                              F f) {
+MOK_HD void for_each_piece(const CallView<Geo>& v, const Task& task, const SignalList& list, F f) {
   if (list.piece_rows_last > list.piece_rows_first) {
     for_each_owner(v.routes, task.index, list.piece_rows_first, list.piece_rows_last, f);
   }
@@ -64,7 +63,7 @@ MOK_HD void publish_task(Env& env, const CallView<Geo>& v, const WordTable& word
                          const Task& task) {
   const SignalRules<Geo> rules(v);
   const SignalList list = rules.of(task);
-  for_each_owner_if(v, task, list, [&](std::uint32_t owner, std::uint32_t rows) {
+  for_each_piece(v, task, list, [&](std::uint32_t owner, std::uint32_t rows) {
     const std::uint32_t counter = v.counters.index(Counter::kPieces, owner);
     const std::uint32_t before = env.add_acq_rel(words.counters + counter, rows);
     if (counter_count(before) + rows == rules.full_pieces(owner)) {
@@ -106,7 +105,7 @@ template <SyncEnv Env, class Geo>
                     v.routes.num_ranks - 1, flag_value(v.epoch - 1, 1), FlagMatch::kAtLeast,
                     WaitInfo{Site::kLeft, DeadlineKind::kProgress, 0, 0, 0});
 }
-// Last: owners that get no rows from here have all they will get.
+// Owners that get no rows from here have all they will get.
 template <SyncEnv Env, class Geo>
 MOK_HD void settle_empty_owners(Env& env, const CallView<Geo>& v, const WordTable& words) {
   for (std::uint32_t peer = 0; peer < v.routes.num_ranks; ++peer) {

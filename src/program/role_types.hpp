@@ -48,8 +48,8 @@ MOK_HD constexpr RoleEnd role_end(WaitResult result) {
 struct RoleShare {
   std::uint32_t* compute_cursor = nullptr;  // the next unclaimed ticket; 0 when a call opens
   std::uint32_t* comm_cursor = nullptr;
-  std::uint32_t num_leavers =
-      0;  // storers and comm roles of the rank: those that touch other ranks
+  // Storers and comm roles of the rank: those that touch other ranks.
+  std::uint32_t num_leavers = 0;
 };
 
 // One call of one rank, as its roles see it. References: on the GPU they cost no registers.

@@ -82,7 +82,8 @@ class SignalRules {
   MOK_HD_MEMBER void gate_up(const Task& task, SignalList& s) const {
     s.add(at(Counter::kGateUpReady, task.index), 1);
     const std::uint32_t counter = at(Counter::kGateUpDone, task.phase);
-    if (v_.kind != CallKind::kBackward && v_.x_way == Dispatch::kPush) {
+    if (v_.kind != CallKind::kBackward && v_.x_way == Dispatch::kPush &&
+        window_blocks(v_, task.phase + cells_) > 0) {
       s.add(to_all(counter, done_.gate_up(task.phase), Flag::kFree, task.phase));
     } else {
       s.add(counter, 1);

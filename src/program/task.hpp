@@ -39,7 +39,7 @@ enum class TaskKind : std::uint32_t {
 };
 
 // The 16 bytes that travel through the mailbox.
-struct Task {
+struct alignas(16) Task {
   TaskKind kind = TaskKind::kStop;
   std::uint32_t index = 0;  // block, shared block, part, record, empty expert or token stripe
   std::uint32_t col = 0;    // column tile, weight tile, or stripe inside the block or record
@@ -58,7 +58,7 @@ struct CounterWait {
 };
 struct FlagWait {
   Flag flag = Flag::kStart;
-  std::uint32_t first = 1;  // ranks first..last; first > last: none
+  std::uint32_t first = 0;  // ranks first..last
   std::uint32_t last = 0;
   std::uint32_t cell = 0;
   std::uint32_t payload = 0;

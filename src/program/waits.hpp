@@ -10,7 +10,7 @@ namespace mok {
 // Final counts of the per-phase counters: what "the phase is done" means.
 template <class Geo>
 struct PhaseTargets {
-  const ComputeQueue<Geo>& q;
+  ComputeQueue<Geo> q;
 
   [[nodiscard]] MOK_HD_MEMBER std::uint32_t gate_up(std::uint32_t phase) const {
     return window_blocks(q.v, phase) * q.gate_up_tiles;

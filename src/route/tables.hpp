@@ -12,7 +12,7 @@
 
 namespace mok {
 
-struct BlockRecord {
+struct alignas(16) BlockRecord {
   std::uint32_t row0;          // first padded row
   std::uint16_t expert;        // local expert
   std::uint16_t first_source;  // rank that owns the first row
@@ -22,7 +22,7 @@ struct BlockRecord {
 };
 static_assert(sizeof(BlockRecord) == 16);
 
-struct PhaseRecord {
+struct alignas(16) PhaseRecord {
   std::uint32_t row0;  // first padded row
   std::uint32_t first_block;
   std::uint32_t first_part;
@@ -33,14 +33,13 @@ static_assert(sizeof(PhaseRecord) == 16);
 inline constexpr std::uint32_t kNoPhase = 0xffffffffU;
 
 // How a weight gradient tile of this part treats the fp32 accumulator.
-struct PartRecord {
+struct alignas(16) PartRecord {
   std::uint32_t expert;  // local expert
   std::uint32_t first_block;
   std::uint32_t num_blocks : 30;
   std::uint32_t reload : 1;  // starts from the accumulator that the previous part spilled
   std::uint32_t spill : 1;   // leaves its accumulator for the next part
-  std::uint32_t
-      wait_phase;  // phase whose weight gradients used the spill memory before, or kNoPhase
+  std::uint32_t wait_phase;  // phase that used the spill memory before, or kNoPhase
 };
 static_assert(sizeof(PartRecord) == 16);
 
@@ -50,9 +49,10 @@ enum class Window : std::uint32_t { kAll = 0, kSaved = 1, kReplay = 2 };
 
 // This rank's rows in one phase of one peer: what a push sends there, what an owner pulls from there.
 struct ExchangeRecord {
-  std::uint32_t
-      stripe0[3];      // stripes before this record, by Window; a record that takes part has >= 1
-  std::uint32_t rows;  // this rank's rows in the peer's phase
+  // Stripes before this record, by Window. A record that takes part has at least one, so that its flag
+  // is always sent.
+  std::uint32_t stripe0[3];
+  std::uint32_t rows;          // this rank's rows in the peer's phase
   std::uint32_t saved_rows;    // how many of them lie in saved blocks of the peer (a prefix)
   std::uint32_t first_expert;  // global expert of the first row
   std::uint32_t first_index;   // its place among this rank's rows of that expert

@@ -44,11 +44,12 @@ template <SyncEnv Env>
   });
 }
 
-// Flags flags[first*stride .. last*stride], one per rank. Pairs with: the store_release of publish().
-// With exact, a flag that has reached the target's call but differs from it is a mismatch: the ranks
+// With kExact, a flag that has reached the target's call but differs from it is a mismatch: the ranks
 // paired different calls.
 enum class FlagMatch : std::uint32_t { kAtLeast, kExact };
 
+// Flags flags[first*stride .. last*stride], one per rank. Pairs with: the store_release of publish_task()
+// and publish_to_all().
 template <SyncEnv Env>
 [[nodiscard]] MOK_HD WaitResult wait_flags(Env& env, const std::uint64_t* flags,
                                            std::uint32_t stride, std::uint32_t first,
