@@ -6,8 +6,8 @@
  * argument, value and rule, or rank, site and call. No exception leaves a function. Bad arguments
  * are refused before any side effect; outputs stay as they were.
  *
- * Growth: a struct with struct_size is zeroed first, or taken from its _INIT macro, and carries its
- * own sizeof there. Later versions only add fields at the end; one that the caller's struct lacks
+ * Growth: a struct with struct_size carries its own sizeof there. It is zeroed first, but for
+ * mok_options, which start from MOK_OPTIONS_INIT (0 is no default of theirs). Later versions only add fields at the end; one that the caller's struct lacks
  * has its default. Structs without struct_size never change.
  *
  * Ownership: what a _create makes is given once to the matching _destroy (NULL is allowed), in any
@@ -78,7 +78,7 @@ typedef struct mok_layer_shape {
   float swiglu_limit;          /* L > 0: gate <= L, up in [-L, L]; 0 = no limit */
 } mok_layer_shape;
 
-/* As mok::Options. No field changes a bit of a result. */
+/* As mok::Options. No field but engine changes a bit of a result. */
 typedef struct mok_options {
   size_t struct_size;
   int32_t dispatch;         /* MOK_DISPATCH_...: x rows */

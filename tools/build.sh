@@ -6,5 +6,6 @@ tools/setup.sh build
 preset=$(release_preset)
 configure "$preset"
 say_machine "$preset"
-build "$preset" mok
+build "$preset" mok mok_library
 ln -sfn "$preset/mok" build/mok
+echo "built: build/mok (build/$preset holds the rest)"

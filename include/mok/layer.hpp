@@ -39,7 +39,7 @@ struct MemoryFormula {
                                                     int num_ranks);
 
 struct TransferCounts {
-  std::uint64_t bytes = 0;         // payload that crossed ranks, flags and slot numbers not counted
+  std::uint64_t bytes = 0;         // rows of x, y, dY, dX that crossed ranks (no flags, slots, weights)
   std::uint64_t remote_reads = 0;  // rows this rank read from others
   std::uint64_t remote_writes = 0;  // rows this rank wrote to others
 };

@@ -27,13 +27,15 @@ enum class Combine : std::uint8_t { kScatter, kPush, kPull };
 enum class Save : std::uint8_t { kAll, kNone };
 enum class Grad : std::uint8_t { kBf16, kFp32, kMainGrad };
 
-// None of these changes a bit of a result (determinism level schedule_invariant).
+// None but `engine` changes a bit of a result (determinism level schedule_invariant); with engine "auto"
+// bits depend on the processor.
 struct Options {
   Dispatch dispatch = Dispatch::kPull;      // x rows, token's rank -> expert's rank
   Combine combine = Combine::kScatter;      // y rows, expert's rank -> token's rank
   Dispatch dy_dispatch = Dispatch::kPull;   // dY rows in the backward
   Combine dx_combine = Combine::kScatter;   // dX rows in the backward
-  std::int64_t ring_rows = 0;               // rows of each ring, a multiple of 64; 0 = default
+  std::int64_t ring_rows = 0;               // rows of each ring, a multiple of 64; 0 = default. Three
+                                            // cells of a multiple of 64 rows are cut from it
   std::int64_t saved_rows = -1;             // rows a context keeps, a multiple of 64; -1 = default
   Save save = Save::kAll;                   // what a forward leaves for its backward
   int workers = 0;                          // CPU threads a rank; 0 = as many as the machine allows

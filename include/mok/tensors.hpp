@@ -46,7 +46,7 @@ struct WeightGrads {
   void* shared_output_gate = nullptr;
 };
 
-// Router's choice: ids[tokens, k], int32 or int64, -1 = no route; weights f32 [tokens, k].
+// Router's choice: ids[tokens, k], int32 or int64, -1 = no route, the same expert may come twice; weights f32 [tokens, k].
 struct Routing {
   const std::int32_t* ids = nullptr;
   const std::int64_t* ids64 = nullptr;  // used when ids is nullptr

@@ -22,7 +22,7 @@ struct FlagRow {
 
 constexpr const char* kShape = "Shape";
 constexpr const char* kInput = "Input";
-constexpr const char* kOptions = "How it runs (no bit of the results changes)";
+constexpr const char* kOptions = "How it runs (changes no bit of the results, but for --engine)";
 constexpr const char* kCheck = "Evidence";
 
 constexpr FlagRow kRunFlags[] = {
@@ -36,7 +36,7 @@ constexpr FlagRow kRunFlags[] = {
     {"--swiglu-limit", "L", kShape, "clamp: gate <= L, up in [-L, L] (none)"},
     {"--experts", "E", kShape, "over all ranks (16)"},
     {"--topk", "K", kShape, "slots a token, 1 to 32 (4)"},
-    {"--model", "NAME/SLICE", kShape, "a known model's sizes, NAME/ep8 or NAME/ep64"},
+    {"--model", "NAME/SLICE", kShape, "kimi-k2.7, glm-5.2, qwen3.5-397b, deepseek-v4-pro (/ep8, /ep64) or qwen3-30b/ep8"},
     {"--layers", "N", kShape, "layers on one workspace (1)"},
     {"--microbatches", "N", kShape, "micro-batches, one after the other (1)"},
     {"--x", "text:FILE|random", kInput, "token states (a text of this machine)"},

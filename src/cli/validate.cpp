@@ -87,7 +87,7 @@ Status validate_case(const Case& description) {
     return status;
   }
   if (const auto engine = cpu::find_engine(description.options.engine); !engine) {
-    return engine.error();
+    return with_flag_name(engine.error());
   }
   return {};
 }
@@ -122,6 +122,9 @@ std::string flag_of_field(std::string_view field) {
 Status with_flag_name(const Status& status) {
   if (status.code() == Code::kBadArgument) {
     return Status::bad_argument(flag_of_field(status.argument()), status.value(), status.rule());
+  }
+  if (status.code() == Code::kEnvironment) {
+    return Status::environment(flag_of_field(status.argument()), status.value(), status.rule());
   }
   return status;
 }

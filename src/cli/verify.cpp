@@ -53,7 +53,7 @@ Result<VerifyRequest> read_verify_flags(const Flags& flags) {
   const std::string* engine = flags.find("--engine");
   const auto found = cpu::find_engine(engine == nullptr ? "auto" : *engine);
   if (!found) {
-    return failure(found.error());
+    return failure(with_flag_name(found.error()));
   }
   request.engine = (*found)->name;
   return request;

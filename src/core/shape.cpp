@@ -56,8 +56,8 @@ Status validate_words(const LayerShape& shape, std::int64_t ring_rows, int num_r
   const std::uint64_t rows =
       Carver::add(Carver::mul(slots, u64(num_ranks)), Carver::mul(local, kGeo.row_pad));
   if (rows >= (1ULL << 31)) {
-    return Status::bad_argument("tokens", std::to_string(shape.max_tokens),
-                                "tokens * topk * ranks + 64 * local experts must stay below 2^31");
+    return Status::bad_argument("max_tokens", std::to_string(shape.max_tokens),
+                                "max_tokens * topk * ranks + 64 * local experts must stay below 2^31");
   }
   const std::uint64_t hidden = u64(shape.hidden);
   const std::uint64_t width = u64(shape.intermediate);
@@ -83,16 +83,16 @@ Status validate_words(const LayerShape& shape, std::int64_t ring_rows, int num_r
   const std::uint64_t all_shared = Carver::mul(shared_blocks, block_tiles(hidden, shared));
   const std::uint64_t pieces = Carver::mul(slots, ceil_div(hidden, std::uint64_t{kGeo.tile_cols}));
   if (phase >= (1ULL << 28)) {
-    return Status::bad_argument("ring-rows", std::to_string(ring_rows),
+    return Status::bad_argument("ring_rows", std::to_string(ring_rows),
                                 "tasks of one phase must stay below 2^28: a smaller ring");
   }
   if (all_shared >= (1ULL << 28)) {
-    return Status::bad_argument("shared-intermediate", std::to_string(shape.shared_intermediate),
+    return Status::bad_argument("shared_intermediate", std::to_string(shape.shared_intermediate),
                                 "tasks of the shared expert must stay below 2^28");
   }
   if (pieces >= (1ULL << 28)) {
-    return Status::bad_argument("tokens", std::to_string(shape.max_tokens),
-                                "tokens * topk * (hidden / 256) must stay below 2^28");
+    return Status::bad_argument("max_tokens", std::to_string(shape.max_tokens),
+                                "max_tokens * topk * (hidden / 256) must stay below 2^28");
   }
   return {};
 }
@@ -141,20 +141,20 @@ std::int64_t default_saved_rows(const LayerShape& shape, int num_ranks) {
 Status validate(const LayerShape& shape, const Options& options, int num_ranks) {
   constexpr std::int64_t kMost = 1LL << 31;
   const Status checks[] = {
-      range("ranks", num_ranks, 1, kMaxRanks, "must be 1 .. 65535"),
-      range("tokens", shape.max_tokens, 0, kMost, "must be 0 .. 2^31"),
+      range("num_ranks", num_ranks, 1, kMaxRanks, "must be 1 .. 65535"),
+      range("max_tokens", shape.max_tokens, 0, kMost, "must be 0 .. 2^31"),
       range("hidden", shape.hidden, 8, kMost, "must be a multiple of 8, 8 .. 2^31"),
       multiple("hidden", shape.hidden, 8, "must be a multiple of 8"),
       range("intermediate", shape.intermediate, 8, kMost, "must be a multiple of 8, 8 .. 2^31"),
       multiple("intermediate", shape.intermediate, 8, "must be a multiple of 8"),
-      range("shared-intermediate", shape.shared_intermediate, 0, kMost,
+      range("shared_intermediate", shape.shared_intermediate, 0, kMost,
             "must be 0 (no shared expert) or a multiple of 8 up to 2^31"),
-      multiple("shared-intermediate", shape.shared_intermediate, 8, "must be a multiple of 8"),
+      multiple("shared_intermediate", shape.shared_intermediate, 8, "must be a multiple of 8"),
       range("experts", shape.experts, 1, 1 << 24, "must be 1 .. 2^24"),
       range("topk", shape.topk, 1, 32, "must be 1 .. 32"),
       range("workers", options.workers, 0, 1024, "must be 0 (automatic) .. 1024"),
-      range("join-deadline-ms", options.join_deadline_ms, 1, 1LL << 40, "must be 1 .. 2^40"),
-      range("progress-deadline-ms", options.progress_deadline_ms, 1, 1LL << 40,
+      range("join_deadline_ms", options.join_deadline_ms, 1, 1LL << 40, "must be 1 .. 2^40"),
+      range("progress_deadline_ms", options.progress_deadline_ms, 1, 1LL << 40,
             "must be 1 .. 2^40"),
   };
   for (const Status& check : checks) {
@@ -171,33 +171,33 @@ Status validate(const LayerShape& shape, const Options& options, int num_ranks) 
                                 "must be at most 65535 a rank");
   }
   if (shape.output_gate && shape.shared_intermediate == 0) {
-    return Status::bad_argument("output-gate", "on",
-                                "needs a shared expert (shared-intermediate > 0)");
+    return Status::bad_argument("output_gate", "on",
+                                "needs a shared expert (shared_intermediate > 0)");
   }
   if (shape.swiglu_limit && !(std::isfinite(*shape.swiglu_limit) && *shape.swiglu_limit > 0.0F)) {
-    return Status::bad_argument("swiglu-limit", std::to_string(*shape.swiglu_limit),
+    return Status::bad_argument("swiglu_limit", std::to_string(*shape.swiglu_limit),
                                 "must be a finite number above 0");
   }
   if (options.ring_rows != 0) {
     if (options.ring_rows < smallest_ring_rows()) {
-      return Status::bad_argument("ring-rows", std::to_string(options.ring_rows),
+      return Status::bad_argument("ring_rows", std::to_string(options.ring_rows),
                                   "must be at least " + std::to_string(smallest_ring_rows()));
     }
-    if (Status s = multiple("ring-rows", options.ring_rows, 64, "must be a multiple of 64");
+    if (Status s = multiple("ring_rows", options.ring_rows, 64, "must be a multiple of 64");
         !s.ok()) {
       return s;
     }
-    if (Status s = range("ring-rows", options.ring_rows, 0, kMost, "must be at most 2^31");
+    if (Status s = range("ring_rows", options.ring_rows, 0, kMost, "must be at most 2^31");
         !s.ok()) {
       return s;
     }
   }
   if (options.saved_rows != -1) {
-    if (Status s = range("saved-rows", options.saved_rows, 0, kMost, "must be 0 .. 2^31");
+    if (Status s = range("saved_rows", options.saved_rows, 0, kMost, "must be 0 .. 2^31");
         !s.ok()) {
       return s;
     }
-    if (Status s = multiple("saved-rows", options.saved_rows, 64, "must be a multiple of 64");
+    if (Status s = multiple("saved_rows", options.saved_rows, 64, "must be a multiple of 64");
         !s.ok()) {
       return s;
     }

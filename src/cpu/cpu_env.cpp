@@ -2,8 +2,12 @@
 #include "cpu/cpu_env.hpp"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "mok/status.hpp"
+#include "program/call.hpp"
+#include "sync/words.hpp"
 
 namespace mok::cpu {
 
@@ -53,13 +57,56 @@ CpuEnv::Blame CpuEnv::follow(const WaitInfo& info) {
   return blame;
 }
 
+namespace {
+
+const char* call_name(std::uint32_t start_payload) {
+  switch (static_cast<CallKind>(start_payload >> 28)) {
+    case CallKind::kForward: return "forward";
+    case CallKind::kBackward: return "backward";
+    case CallKind::kRecompute: return "recompute";
+  }
+  return "no call";
+}
+
+// Flags carry the call number in their high half; counters have none there.
+bool is_flag(const WaitInfo& info) {
+  return (info.expected >> 32) != 0;
+}
+// What the awaited word counts: phases, rows or tiles of this call; 0 where it still speaks of another.
+std::uint64_t count_of(const WaitInfo& info, std::uint64_t value) {
+  if (!is_flag(info)) {
+    return value;
+  }
+  return flag_epoch(value) == flag_epoch(info.expected) ? flag_payload(value) : 0;
+}
+std::string mismatch_site(const WaitInfo& info, std::uint32_t reporter) {
+  const std::uint32_t theirs = flag_payload(info.seen);
+  const std::uint32_t ours = flag_payload(info.expected);
+  const bool same_kind = theirs >> 28 == ours >> 28;
+  return std::string(site_name(info.site)) + " (rank " + std::to_string(info.rank) + " is in " +
+         call_name(theirs) + ", rank " + std::to_string(reporter) + " in " + call_name(ours) +
+         (same_kind ? " with another context)" : ")");
+}
+
+}  // namespace
+
 void CpuEnv::report(WaitResult result, const WaitInfo& info) {
+  Status::WaitFacts facts;
+  facts.epoch = sync_.epoch;
+  facts.reporter = static_cast<int>(sync_.rank);
   const bool mismatch = result == WaitResult::kMismatch;
-  const std::uint32_t rank = mismatch ? info.rank : follow(info).rank;
-  sync_.set->fail(Status::wait_failed(
-      mismatch ? Code::kCallMismatch : Code::kTimeout,
-      Status::WaitFacts{static_cast<int>(rank), site_name(info.site), info.expected, info.seen,
-                        sync_.epoch, static_cast<int>(sync_.rank)}));
+  if (mismatch) {
+    facts.rank = static_cast<int>(info.rank);
+    facts.site = mismatch_site(info, sync_.rank);
+  } else {
+    facts.rank = static_cast<int>(follow(info).rank);
+    facts.site = site_name(info.site);
+    const bool joining = info.site == Site::kStart || info.site == Site::kCounts;
+    facts.expected = joining ? 1 : count_of(info, info.expected);
+    facts.seen = joining ? 0 : count_of(info, info.seen);
+  }
+  sync_.set->fail(
+      Status::wait_failed(mismatch ? Code::kCallMismatch : Code::kTimeout, std::move(facts)));
   for (std::uint32_t peer = 0; peer < sync_.num_ranks; ++peer) {
     sync_.host(peer).word(HostWord::kAbort).store(1, std::memory_order_release);
   }

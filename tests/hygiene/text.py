@@ -9,6 +9,7 @@ from sources import CPP_SUFFIXES, ROOT, project_files, report
 BANNED_WORDS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "place" + "holder"]) + r")\b", re.I)
 URL = re.compile(r"\b(?:https?|ftp|git|ssh)" + r"://")
 MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:" + "|".join(["wo" + "rk", "ho" + "me", "ro" + "ot", "Us" + "ers"]) + r")/")
+MARKDOWN_LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 MAX_LINES = 600
 SCRIPT_SUFFIXES = {".py", ".sh", ".cmake"}
 SCRIPT_NAMES = {"Makefile", "CMakeLists.txt"}
@@ -51,6 +52,9 @@ def check_file(root, path):
             problems.append(f"{name}:{number}: unfinished: {line.strip()[:80]}")
         if path.suffix != ".md" and URL.search(line):
             problems.append(f"{name}:{number}: an address: {line.strip()[:80]}")
+        for target in MARKDOWN_LINK.findall(line) if path.suffix == ".md" else []:
+            if not URL.match(target) and not (path.parent / target).exists():
+                problems.append(f"{name}:{number}: a link to nothing: {target}")
         if MACHINE_PATH.search(line):
             problems.append(f"{name}:{number}: a path of one machine: {line.strip()[:80]}")
     return problems

@@ -70,7 +70,7 @@ Status unknown_name(std::string_view name, const std::vector<Entry>& entries) {
     }
   }
   return Status::bad_argument(
-      "--engine", std::string{name},
+      "engine", std::string{name},
       "must be auto, scalar, avx2 or avx512_bf16; nearest is " + std::string{nearest});
 }
 
@@ -83,7 +83,7 @@ Status not_supported(const Entry& wanted, const std::vector<Entry>& entries) {
     }
   }
   return Status::environment(
-      "--engine", std::string{wanted.name},
+      "engine", std::string{wanted.name},
       "this CPU lacks " + std::string{wanted.needs} + "; engines that run here: " + runnable);
 }
 
