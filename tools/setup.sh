@@ -11,7 +11,7 @@ build_packages=(
 format_packages=(clang-format-14 python3)
 test_packages=(
   "${build_packages[@]}" "${format_packages[@]}"
-  libgtest-dev libgmock-dev googletest libbenchmark-dev librapidcheck-dev libdnnl-dev
+  libgtest-dev libgmock-dev googletest libbenchmark-dev libdnnl-dev
   clang-tidy-14 clang-14 libclang-rt-14-dev
   g++-aarch64-linux-gnu qemu-user
 )

@@ -39,8 +39,8 @@ struct MemoryFormula {
                                                     int num_ranks);
 
 struct TransferCounts {
-  std::uint64_t bytes = 0;         // rows of x, y, dY, dX that crossed ranks (no flags, slots, weights)
-  std::uint64_t remote_reads = 0;  // rows this rank read from others
+  std::uint64_t bytes = 0;  // rows of x, y, dY, dX that crossed ranks (no flags, slots, weights)
+  std::uint64_t remote_reads = 0;   // rows this rank read from others
   std::uint64_t remote_writes = 0;  // rows this rank wrote to others
 };
 
@@ -69,7 +69,8 @@ struct RouteTables {
 
 class Context;
 
-// One rank's memory for any number of layers of one shape. Move-only.
+// One rank's memory for any number of layers of one shape. Move-only; a moved-from one may only be
+// destroyed or assigned to (the same holds for Context).
 class Workspace {
  public:
   // Allocates; does not wait for other ranks (the first call does). All ranks must pass the same shape

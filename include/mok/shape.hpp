@@ -30,17 +30,17 @@ enum class Grad : std::uint8_t { kBf16, kFp32, kMainGrad };
 // None but `engine` changes a bit of a result (determinism level schedule_invariant); with engine "auto"
 // bits depend on the processor.
 struct Options {
-  Dispatch dispatch = Dispatch::kPull;      // x rows, token's rank -> expert's rank
-  Combine combine = Combine::kScatter;      // y rows, expert's rank -> token's rank
-  Dispatch dy_dispatch = Dispatch::kPull;   // dY rows in the backward
-  Combine dx_combine = Combine::kScatter;   // dX rows in the backward
-  std::int64_t ring_rows = 0;               // rows of each ring, a multiple of 64; 0 = default. Three
-                                            // cells of a multiple of 64 rows are cut from it
-  std::int64_t saved_rows = -1;             // rows a context keeps, a multiple of 64; -1 = default
-  Save save = Save::kAll;                   // what a forward leaves for its backward
-  int workers = 0;                          // CPU threads a rank; 0 = as many as the machine allows
-  std::string engine = "auto";              // CPU instruction set: scalar, avx2, avx512_bf16
-  std::int64_t join_deadline_ms = 600'000;  // longest wait for a rank to enter a call
+  Dispatch dispatch = Dispatch::kPull;     // x rows, token's rank -> expert's rank
+  Combine combine = Combine::kScatter;     // y rows, expert's rank -> token's rank
+  Dispatch dy_dispatch = Dispatch::kPull;  // dY rows in the backward
+  Combine dx_combine = Combine::kScatter;  // dX rows in the backward
+  std::int64_t ring_rows = 0;    // rows of each ring, a multiple of 64; 0 = default. Three
+                                 // cells of a multiple of 64 rows are cut from it
+  std::int64_t saved_rows = -1;  // rows a context keeps, a multiple of 64; -1 = default
+  Save save = Save::kAll;        // what a forward leaves for its backward
+  int workers = 0;               // CPU threads a rank; 0 = as many as the machine allows
+  std::string engine = "auto";   // CPU instruction set: scalar, avx2, avx512_bf16
+  std::int64_t join_deadline_ms = 600'000;     // longest wait for a rank to enter a call
   std::int64_t progress_deadline_ms = 10'000;  // longest silence of a rank inside a call
 };
 

@@ -38,6 +38,8 @@ void install_interrupt_handler() {
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   ::sigaction(SIGINT, &action, nullptr);
+  // A file beyond the limit on file sizes is then a failed write, like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 InterruptLater::InterruptLater() {

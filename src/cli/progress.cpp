@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cli/terminal.hpp"
+
 namespace mok::cli {
 
 namespace {
@@ -33,7 +35,7 @@ Progress::~Progress() {
     ticker_.join();
   }
   if (is_drawn_) {
-    fmt::print(stderr, "\r\033[K");
+    print_err("\r\033[K");
     std::fflush(stderr);
   }
 }
@@ -62,10 +64,10 @@ void Progress::draw() {
   const double part = total_ > 0.0 ? std::clamp(done_ / total_, 0.0, 1.0) : 0.0;
   const int filled = static_cast<int>(part * kWidth);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
-  fmt::print(stderr, "\r\033[K[{}{}] {:3.0f}% {:.0f} s  {}",
-             std::string(static_cast<std::size_t>(filled), '#'),
-             std::string(static_cast<std::size_t>(kWidth - filled), '.'), part * 100.0,
-             elapsed.count(), what_);
+  print_err(fmt::format("\r\033[K[{}{}] {:3.0f}% {:.0f} s  {}",
+                        std::string(static_cast<std::size_t>(filled), '#'),
+                        std::string(static_cast<std::size_t>(kWidth - filled), '.'), part * 100.0,
+                        elapsed.count(), what_));
   std::fflush(stderr);
   is_drawn_ = true;
 }

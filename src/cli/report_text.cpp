@@ -9,6 +9,7 @@
 #include "cli/memory.hpp"
 #include "cli/names.hpp"
 #include "cli/report.hpp"
+#include "cli/terminal.hpp"
 #include "cli/version.hpp"
 
 namespace mok::cli {
@@ -51,7 +52,7 @@ std::string input_text(const RunRequest& request) {
       description.x == XSource::kRandom ? "random" : "words of " + shown(description.text_file());
   std::string routing;
   if (description.routing == RoutingSource::kFile) {
-    routing = fmt::format("recorded from {} layer {} ({})", request.sources.recording->model,
+    routing = fmt::format("recorded from {} layer {} ({})", shown(request.sources.recording->model),
                           request.sources.recording->layer, shown(description.routing_path));
   } else if (description.routing == RoutingSource::kRandom) {
     routing = "random";
@@ -229,7 +230,7 @@ Status print_out(const std::string& text) {
 }
 
 int print_failure(const Status& status, Format format) {
-  fmt::print(stderr, "mok: {}\n", status.message());
+  print_err(fmt::format("mok: {}\n", status.message()));
   if (format == Format::kJson) {
     // The line on stderr has said what is wrong; a second failure could say no more.
     [[maybe_unused]] const Status printed = print_out(failure_json(status));
@@ -238,7 +239,7 @@ int print_failure(const Status& status, Format format) {
 }
 
 void print_note(const std::string& note) {
-  fmt::print(stderr, "mok: note: {}\n", note);
+  print_err(fmt::format("mok: note: {}\n", note));
 }
 
 }  // namespace mok::cli

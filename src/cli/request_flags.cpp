@@ -254,6 +254,9 @@ Result<Case> case_of_flags(const Flags& flags) {
   }
   if (const std::string* path = reader.next("--inputs")) {
     description.inputs_path = *path;
+    if (path->empty()) {
+      reader.refuse(Status::bad_argument("--inputs", "''", "must name a file"));
+    }
     reader.refuse(refuse_beside(flags, "--inputs", {"--model", "--x", "--routing"}));
   }
   for (const char* file : {"--inputs", "--outputs"}) {

@@ -14,17 +14,15 @@ int run_command(const Flags& flags) {
   if (!request) {
     return print_failure(request.error(), format);
   }
-  if (format == Format::kJson) {
-    for (const std::string& note : request->notes) {
-      print_note(note);
-    }
-  }
   Result<RunResult> result = run_case(request->description, request->sources, request->check,
                                       request->outputs_path, Progress::on_stderr());
   if (!result) {
     return print_failure(result.error(), format);
   }
   if (format == Format::kJson) {
+    for (const std::string& note : request->notes) {
+      print_note(note);
+    }
     print_note(std::string{"check "} + check_text(result->check.plan));
   }
   const Status printed = print_out(format == Format::kJson ? run_json(*request, *result)

@@ -13,8 +13,10 @@ constexpr std::uint64_t kPage = 4096;
 }
 
 Memory::Memory(std::uint64_t bytes) : bytes_(bytes) {
-  const std::uint64_t whole = (bytes + kPage - 1) / kPage * kPage;
-  data_ = static_cast<std::byte*>(std::aligned_alloc(kPage, whole == 0 ? kPage : whole));
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kPage, bytes == 0 ? 1 : bytes) == 0) {
+    data_ = static_cast<std::byte*>(memory);
+  }
 }
 
 Memory::~Memory() {
@@ -45,7 +47,7 @@ std::shared_ptr<ArenaSet> Group::next_set(int rank) {
   const std::lock_guard lock(mutex_);
   const std::size_t index = next_set_[static_cast<std::size_t>(rank)]++ - first_waiting_;
   if (index == waiting_.size()) {
-    waiting_.push_back(Waiting{std::make_shared<ArenaSet>(num_ranks_), 0});
+    waiting_.push_back(Waiting{std::make_shared<ArenaSet>(num_ranks_, first_waiting_ + index), 0});
   }
   std::shared_ptr<ArenaSet> set = waiting_[index].set;
   ++waiting_[index].num_taken;

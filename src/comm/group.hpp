@@ -47,7 +47,11 @@ class Memory {
 
 class ArenaSet {
  public:
-  explicit ArenaSet(int num_ranks) : members_(static_cast<std::size_t>(num_ranks)) {}
+  ArenaSet(int num_ranks, std::uint64_t number)
+      : number_(number), members_(static_cast<std::size_t>(num_ranks)) {}
+
+  // The set's place among those of its group: the same at every rank.
+  [[nodiscard]] std::uint64_t number() const { return number_; }
 
   // Hands over a rank's arena, its shared words zeroed. `agreement` describes shape and options; all
   // ranks must hand over the same.
@@ -58,6 +62,7 @@ class ArenaSet {
   // After joined(rank).
   [[nodiscard]] std::byte* base(int rank) const { return member(rank).arena.data(); }
   [[nodiscard]] const std::string& agreement(int rank) const { return member(rank).agreement; }
+  [[nodiscard]] std::uint64_t arena_bytes(int rank) const { return member(rank).arena.bytes(); }
   // Every rank has handed its arena over.
   [[nodiscard]] bool complete() const {
     return std::all_of(members_.begin(), members_.end(), [](const Member& member) {
@@ -80,6 +85,7 @@ class ArenaSet {
   [[nodiscard]] const Member& member(int rank) const {
     return members_[static_cast<std::size_t>(rank)];
   }
+  std::uint64_t number_;
   std::vector<Member> members_;
   mutable std::mutex mutex_;
   Status failure_;

@@ -1,6 +1,7 @@
 // shape.cpp: the rules that a layer's sizes and options must keep, and the defaults.
 #include "mok/shape.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -56,8 +57,9 @@ Status validate_words(const LayerShape& shape, std::int64_t ring_rows, int num_r
   const std::uint64_t rows =
       Carver::add(Carver::mul(slots, u64(num_ranks)), Carver::mul(local, kGeo.row_pad));
   if (rows >= (1ULL << 31)) {
-    return Status::bad_argument("max_tokens", std::to_string(shape.max_tokens),
-                                "max_tokens * topk * ranks + 64 * local experts must stay below 2^31");
+    return Status::bad_argument(
+        "max_tokens", std::to_string(shape.max_tokens),
+        "max_tokens * topk * ranks + 64 * local experts must stay below 2^31");
   }
   const std::uint64_t hidden = u64(shape.hidden);
   const std::uint64_t width = u64(shape.intermediate);
@@ -77,9 +79,11 @@ Status validate_words(const LayerShape& shape, std::int64_t ring_rows, int num_r
         "tasks of one call must stay below 2^32: fewer tokens, or smaller hidden or widths");
   }
   // Counts: of a phase (at most a cell's blocks and parts), of the shared expert, of pieces.
-  const std::uint64_t cell_blocks = u64(ring_rows) / kGeo.cells / kGeo.row_pad + 1;
-  const std::uint64_t phase =
-      Carver::mul(cell_blocks, block_tiles(hidden, width) + weight_tiles(hidden, width));
+  const std::uint64_t cell_blocks =
+      std::min(blocks, u64(ring_rows) / kGeo.cells / kGeo.row_pad + 1);
+  const std::uint64_t cell_parts = std::min(cell_blocks, local);
+  const std::uint64_t phase = Carver::add(Carver::mul(cell_blocks, block_tiles(hidden, width)),
+                                          Carver::mul(cell_parts, weight_tiles(hidden, width)));
   const std::uint64_t all_shared = Carver::mul(shared_blocks, block_tiles(hidden, shared));
   const std::uint64_t pieces = Carver::mul(slots, ceil_div(hidden, std::uint64_t{kGeo.tile_cols}));
   if (phase >= (1ULL << 28)) {
@@ -158,6 +162,20 @@ Status validate(const LayerShape& shape, const Options& options, int num_ranks) 
             "must be 1 .. 2^40"),
   };
   for (const Status& check : checks) {
+    if (!check.ok()) {
+      return check;
+    }
+  }
+  const auto known = [](const char* argument, auto value, auto last) {
+    return value <= last ? Status{}
+                         : Status::bad_argument(argument, std::to_string(static_cast<int>(value)),
+                                                "must be one of the enumerators");
+  };
+  for (const Status& check : {known("dispatch", options.dispatch, Dispatch::kPush),
+                              known("dy_dispatch", options.dy_dispatch, Dispatch::kPush),
+                              known("combine", options.combine, Combine::kPull),
+                              known("dx_combine", options.dx_combine, Combine::kPull),
+                              known("save", options.save, Save::kNone)}) {
     if (!check.ok()) {
       return check;
     }

@@ -99,11 +99,11 @@ std::string Status::message() const {
   if (wait_.rank >= 0 || !wait_.site.empty()) {
     text += ": rank " + std::to_string(wait_.rank) + " at " + wait_.site;
     if (code_ != Code::kCallMismatch) {
-      text += ", expected " + std::to_string(wait_.expected) + ", seen " +
-              std::to_string(wait_.seen);
+      text +=
+          ", expected " + std::to_string(wait_.expected) + ", seen " + std::to_string(wait_.seen);
     }
-    text += ", call " +
-            std::to_string(wait_.epoch) + ", reported by rank " + std::to_string(wait_.reporter);
+    text += ", call " + std::to_string(wait_.epoch) + ", reported by rank " +
+            std::to_string(wait_.reporter);
     return text;
   }
   text += ": " + argument_;

@@ -62,16 +62,24 @@ RouteView derive_again(const Plan& plan, const RouteView& from, const TableStora
   return derive_tables(plan.geo, build_input(plan, static_cast<int>(from.rank), saved_rows), to);
 }
 
-Call::Call(Workspace::Impl& ws, CallKind kind, std::int64_t tokens, std::uint32_t sequence,
-           Flagged released)
+std::uint64_t context_identity(std::uint64_t workspace, std::uint32_t sequence, Flagged released) {
+  // The start flag has 28 bits for it: mixed (splitmix64's finaliser), so that all of them tell.
+  std::uint64_t x =
+      (workspace << 33U) ^ (std::uint64_t{sequence} << 1U) ^ static_cast<std::uint64_t>(released);
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31U);
+}
+
+Call::Call(Workspace::Impl& ws, CallKind kind, std::int64_t tokens, std::uint64_t identity)
     : ws_(ws), env_(ws.sync, 0), begin_(cpu::Clock::now()), routed_(begin_) {
   const Plan& plan = ws.plan;
   cpu::View& view = data.view;
   view.geo = plan.geo;
   view.kind = kind;
   view.epoch = ws.epoch + 1;
-  view.start_word = start_payload(static_cast<std::uint32_t>(kind),
-                                  2 * sequence + static_cast<std::uint32_t>(released));
+  view.start_word =
+      start_payload(static_cast<std::uint32_t>(kind), static_cast<std::uint32_t>(identity));
   view.tokens = static_cast<std::uint32_t>(tokens);
   view.hidden = static_cast<std::uint32_t>(plan.shape.hidden);
   view.intermediate = static_cast<std::uint32_t>(plan.shape.intermediate);

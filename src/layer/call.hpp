@@ -10,9 +10,8 @@ namespace mok {
 // of the group, which poisons the workspace.
 class Call {
  public:
-  // `released`: a backward whose context has given its saved rows up; all ranks' must have.
-  Call(Workspace::Impl& ws, CallKind kind, std::int64_t tokens, std::uint32_t sequence,
-       Flagged released = Flagged::kNo);
+  // `identity`: of the context, the same at all ranks (context_identity below).
+  Call(Workspace::Impl& ws, CallKind kind, std::int64_t tokens, std::uint64_t identity);
 
   // Waits until every rank's arena is there and agrees (first call), then until all have left the
   // previous call; zeroes counters and cursors.
@@ -44,6 +43,11 @@ class Call {
   cpu::Clock::time_point begin_;
   cpu::Clock::time_point routed_;
 };
+
+// What tells contexts apart across ranks: the workspace that filled it (ranks make theirs in the same
+// order), that workspace's number of the forward, and whether its saved rows have been released.
+[[nodiscard]] std::uint64_t context_identity(std::uint64_t workspace, std::uint32_t sequence,
+                                             Flagged released);
 
 // Derives tables for another number of saved rows from the counts of `from` (a released context).
 [[nodiscard]] RouteView derive_again(const Plan& plan, const RouteView& from,

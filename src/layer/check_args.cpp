@@ -1,6 +1,8 @@
 // check_args.cpp: rules of the calls' arguments.
 #include "layer/check_args.hpp"
 
+#include <algorithm>
+
 namespace mok {
 
 namespace {
@@ -33,6 +35,15 @@ Status check_matrix(const Matrix& m, const MatrixRule& rule) {
     return Status::bad_argument(std::string(rule.argument) + ".row_stride",
                                 std::to_string(m.row_stride),
                                 "must be at least " + std::to_string(rule.cols) + " elements");
+  }
+  constexpr std::int64_t kLargestStride = std::int64_t{1} << 40;  // places must fit 63 bits
+  if (m.row_stride > kLargestStride / std::max<std::int64_t>(rule.rows, 1)) {
+    return Status::bad_argument(std::string(rule.argument) + ".row_stride",
+                                std::to_string(m.row_stride), "is beyond any memory");
+  }
+  if (m.table == nullptr && m.expert_stride > kLargestStride) {
+    return Status::bad_argument(std::string(rule.argument) + ".expert_stride",
+                                std::to_string(m.expert_stride), "is beyond any memory");
   }
   if (m.table == nullptr && rule.num_experts > 1 &&
       m.expert_stride < (rule.rows - 1) * m.row_stride + rule.cols) {
@@ -115,6 +126,13 @@ Status check_filled(const Context& context) {
              : Status::bad_argument("context", "empty", "needs a forward that filled it");
 }
 
+Status check_kind(Grad kind, const char* argument) {
+  return kind <= Grad::kMainGrad
+             ? Status{}
+             : Status::bad_argument(argument, std::to_string(static_cast<int>(kind)),
+                                    "must be one of the enumerators of Grad");
+}
+
 Status first_of(std::initializer_list<Status> checks) {
   for (const Status& check : checks) {
     if (!check.ok()) {
@@ -158,7 +176,9 @@ Status check_backward(const Plan& plan, int rank, const BackwardArgs& args) {
     return status;
   }
   const bool rows = args.context->impl().tokens > 0;
-  return first_of({need(args.x, "x", rows), need(args.dy, "dy", rows), need(args.dx, "dx", rows),
+  return first_of({check_kind(args.grads.kind, "grads.kind"),
+                   check_kind(args.grads.shared_kind, "grads.shared_kind"), need(args.x, "x", rows),
+                   need(args.dy, "dy", rows), need(args.dx, "dx", rows),
                    need(args.d_router, "d_router", rows),
                    check_matrices(plan, rank, args.weights, "weights."),
                    check_matrices(plan, rank, args.grads, "grads.")});

@@ -78,7 +78,8 @@ class Context::Impl {
   State state = State::kEmpty;
   RouteView view;  // of the last forward
   std::int64_t tokens = 0;
-  std::uint32_t sequence = 0;
+  std::uint64_t workspace = 0;  // number of the one that filled it
+  std::uint32_t sequence = 0;   // of that forward
 
   [[nodiscard]] TableStorage storage() const {
     return TableStorage{kept.data() + plan.layout.context.tables, plan.tables};

@@ -55,7 +55,8 @@ Result<CallReport> forward(Workspace& workspace, const ForwardArgs& args) {
     }
   }
   const std::uint32_t sequence = ++ws.num_forwards;
-  Call call(ws, CallKind::kForward, args.tokens, sequence);
+  Call call(ws, CallKind::kForward, args.tokens,
+            context_identity(ws.set->number(), sequence, Flagged::kNo));
   if (Status status = call.open(); !status.ok()) {
     return failure(std::move(status));
   }
@@ -85,6 +86,7 @@ Result<CallReport> forward(Workspace& workspace, const ForwardArgs& args) {
   if (report && context != nullptr) {
     context->view = call.data.view.routes;
     context->tokens = args.tokens;
+    context->workspace = ws.set->number();
     context->sequence = sequence;
     context->state = State::kFilled;
   }
@@ -99,8 +101,9 @@ Result<CallReport> backward(Workspace& workspace, const BackwardArgs& args) {
   const Layout& layout = ws.plan.layout;
   const Context::Impl& context = args.context->impl();
   const bool holds = context.state == State::kFilled && ws.plan.options.save == Save::kAll;
-  Call call(ws, CallKind::kBackward, context.tokens, context.sequence,
-            context.state == State::kReleased ? Flagged::kYes : Flagged::kNo);
+  const Flagged released = context.state == State::kReleased ? Flagged::kYes : Flagged::kNo;
+  Call call(ws, CallKind::kBackward, context.tokens,
+            context_identity(context.workspace, context.sequence, released));
   if (Status status = call.open(); !status.ok()) {
     return failure(std::move(status));
   }
@@ -139,7 +142,8 @@ Result<CallReport> recompute(Workspace& workspace, const RecomputeArgs& args) {
   if (Status status = provide_saved(context); !status.ok()) {
     return failure(std::move(status));
   }
-  Call call(ws, CallKind::kRecompute, context.tokens, context.sequence);
+  Call call(ws, CallKind::kRecompute, context.tokens,
+            context_identity(context.workspace, context.sequence, Flagged::kNo));
   if (Status status = call.open(); !status.ok()) {
     return failure(std::move(status));
   }

@@ -122,7 +122,7 @@ int Workspace::num_ranks() const {
   return impl_->plan.num_ranks;
 }
 std::uint64_t Workspace::allocated_bytes() const {
-  return impl_->plan.layout.arena.bytes + impl_->local.bytes();
+  return impl_->set->arena_bytes(impl_->rank) + impl_->local.bytes();
 }
 
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

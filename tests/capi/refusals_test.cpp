@@ -24,14 +24,14 @@ TEST(CApiRefusalsTest, ShapeAndOptionsAreRefusedWithAName) {
       {[](auto&, auto& options) { options.struct_size = 4; }, "options.struct_size = 4"},
       {[](auto& shape, auto&) { shape.output_gate = 2; }, "output_gate = 2: must be 0 or 1"},
       {[](auto& shape, auto&) { shape.topk = 6; }, "topk = 6: must be at most experts = 5"},
-      {[](auto& shape, auto&) { shape.swiglu_limit = NAN; }, "swiglu-limit = nan"},
-      {[](auto& shape, auto&) { shape.swiglu_limit = -1.0F; }, "swiglu-limit = -1"},
+      {[](auto& shape, auto&) { shape.swiglu_limit = NAN; }, "swiglu_limit = nan"},
+      {[](auto& shape, auto&) { shape.swiglu_limit = -1.0F; }, "swiglu_limit = -1"},
       {[](auto&, auto& options) { options.dispatch = 2; }, "dispatch = 2: must be MOK_DISPATCH_"},
       {[](auto&, auto& options) { options.combine = 3; }, "combine = 3: must be MOK_COMBINE_"},
       {[](auto&, auto& options) { options.dy_dispatch = -1; }, "dy_dispatch = -1"},
       {[](auto&, auto& options) { options.dx_combine = 99; }, "dx_combine = 99"},
       {[](auto&, auto& options) { options.save = 2; }, "save = 2: must be MOK_SAVE_"},
-      {[](auto&, auto& options) { options.saved_rows = 65; }, "saved-rows = 65"},
+      {[](auto&, auto& options) { options.saved_rows = 65; }, "saved_rows = 65"},
   };
   mok_world* handles[1];
   expect_code(MOK_OK, mok_world_create_local(1, handles));

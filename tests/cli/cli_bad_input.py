@@ -9,6 +9,7 @@ from cli_command import SMALL, mok, read_tensors, run_json, same, write_tensors
 # flags of `mok run`, the argument that the line names, a part of its rule
 BAD_FLAGS = [
     (["--hidden", "12"], "--hidden", "multiple of 8"),
+    (["--inputs", ""], "--inputs", "must name a file"),
     (["--hidden", "0"], "--hidden", "multiple of 8"),
     (["--hidden", "-8"], "--hidden", "multiple of 8"),
     (["--hidden", "6.4"], "--hidden", "whole number"),

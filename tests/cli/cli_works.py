@@ -44,6 +44,28 @@ def test_rows_and_load_of_each_rank_are_printed(folder):
         same([line[2] for line in table], [f"{each * 8 / sum(rows):.2f}x" for each in rows])
 
 
+def test_stderr_that_is_closed_or_full_costs_only_the_text(folder):
+    small = " ".join(SMALL)
+    for redirect in ["2>&-", "2>/dev/full"]:
+        for flags, status in [(f"{small} --json --tokens 1", 0), ("--bogus", 2)]:
+            done = subprocess.run(["sh", "-c", f"'{MOK}' run {flags} {redirect}"],
+                                  capture_output=True, timeout=60)
+            same(done.returncode, status, f"{flags} {redirect}")
+            assert status == 2 or json.loads(done.stdout)["ok"]
+
+
+def test_text_of_a_recording_cannot_write_to_the_terminal(folder):
+    path = os.path.join(folder, "r.jsonl")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(json.dumps({"model": "m\n\x1b[31m\x00", "layer": 0, "num_experts": 7,
+                               "top_k": 1}) + "\n")
+        file.write(json.dumps({"ids": [3], "weights": [1.0]}) + "\n")
+    status, out, err = mok("run", "--hidden", "16", "--intermediate", "8", "--tokens", "2",
+                           "--routing", "file:" + path)
+    same(status, 0, err)
+    assert "\x1b" not in out and "\x00" not in out and "\nm\n" not in out
+
+
 def test_json_has_exactly_the_documented_keys(folder):
     found = run_json()
     same(list(found), ["ok", "version", "backend", "engine", "ranks", "shape", "options",

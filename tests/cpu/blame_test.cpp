@@ -15,7 +15,7 @@ constexpr std::uint32_t kWorkers = 3;
 
 class Blame : public ::testing::Test {
  protected:
-  Blame() : set_(kRanks) {
+  Blame() : set_(kRanks, 0) {
     const std::uint64_t bytes = (kNumHostWords + kWorkers) * kHostWordStride * 8;
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       comm::Memory arena(bytes);

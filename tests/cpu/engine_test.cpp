@@ -347,10 +347,10 @@ TEST(FindEngineTest, UnknownNamesGetTheNearestLegalOne) {
     return engine.has_value() ? std::string{"found"} : engine.error().message();
   };
   const std::string rule = ": must be auto, scalar, avx2 or avx512_bf16; nearest is ";
-  EXPECT_EQ(message("avx3"), "bad_argument: --engine = avx3" + rule + "avx2");
-  EXPECT_EQ(message("avx512"), "bad_argument: --engine = avx512" + rule + "avx512_bf16");
-  EXPECT_EQ(message("Scalar"), "bad_argument: --engine = Scalar" + rule + "scalar");
-  EXPECT_EQ(message("aut"), "bad_argument: --engine = aut" + rule + "auto");
+  EXPECT_EQ(message("avx3"), "bad_argument: engine = avx3" + rule + "avx2");
+  EXPECT_EQ(message("avx512"), "bad_argument: engine = avx512" + rule + "avx512_bf16");
+  EXPECT_EQ(message("Scalar"), "bad_argument: engine = Scalar" + rule + "scalar");
+  EXPECT_EQ(message("aut"), "bad_argument: engine = aut" + rule + "auto");
 }
 
 }  // namespace

@@ -75,6 +75,24 @@ class Arguments : public ::testing::Test {
   std::vector<Context> contexts_;
 };
 
+TEST_F(Arguments, StridesBeyondAnyMemory) {
+  expect_forward_refused({"weights.gate.row_stride", "2305843009213693951", "beyond any memory"},
+                         [](auto& a) {
+                           a.weights.gate.row_stride = std::numeric_limits<std::int64_t>::max() / 4;
+                           a.weights.gate.expert_stride = 0;
+                         });
+  expect_forward_refused(
+      {"weights.down.expert_stride", "9223372036854775807", "beyond any memory"},
+      [](auto& a) { a.weights.down.expert_stride = std::numeric_limits<std::int64_t>::max(); });
+}
+
+TEST_F(Arguments, UnknownKindsOfGradients) {
+  expect_backward_refused({"grads.kind", "77", "enumerators of Grad"},
+                          [](auto& a) { a.grads.kind = static_cast<Grad>(77); });
+  expect_backward_refused({"grads.shared_kind", "9", "enumerators of Grad"},
+                          [](auto& a) { a.grads.shared_kind = static_cast<Grad>(9); });
+}
+
 TEST_F(Arguments, ForwardTokens) {
   expect_forward_refused({"tokens", "-1", "0 .. max_tokens = 6"}, [](auto& a) { a.tokens = -1; });
   expect_forward_refused({"tokens", "7", "0 .. max_tokens = 6"}, [](auto& a) { a.tokens = 7; });

@@ -153,6 +153,23 @@ TEST_P(B53Mismatch, BackwardsOfDifferentContexts) {
   });
 }
 
+// The first forward of one workspace is not the first forward of another.
+TEST_P(B53Mismatch, BackwardsOfContextsOfDifferentWorkspaces) {
+  const LayerData data(spec());
+  LayerRig rig(spec());
+  LayerRig other(spec(), rig.worlds());
+  LayerResult result(data);
+  std::vector<Context> contexts = rig.contexts();
+  std::vector<Context> foreign = other.contexts();
+  ASSERT_EQ(failures(rig.forward(data, result, &contexts)), "");
+  ASSERT_EQ(failures(other.forward(data, result, &foreign)), "");
+  expect_mismatch([&](int rank) {
+    const Context& context = rank == 2 ? foreign[static_cast<std::size_t>(rank)]
+                                       : contexts[static_cast<std::size_t>(rank)];
+    return mok::backward(rig.workspace(rank), backward_args(data, result, rank, &context));
+  });
+}
+
 TEST_P(B53Mismatch, RecomputeWithBackward) {
   const LayerData data(spec());
   LayerRig rig(spec());

@@ -67,7 +67,7 @@ struct Contributions {
     for (std::uint32_t s = 0; s < list.num_signals; ++s) {
       add(list.signals[s].counter, list.signals[s].amount);
     }
-    for_each_owner_if(v, tasks[i].task, list, [&](std::uint32_t owner, std::uint32_t rows) {
+    for_each_piece(v, tasks[i].task, list, [&](std::uint32_t owner, std::uint32_t rows) {
       add(v.counters.index(Counter::kPieces, owner), rows);
     });
   }
