@@ -108,10 +108,12 @@ std::string shown(std::string_view text) {
   if (text.empty()) {
     return "''";
   }
-  if (text.size() <= kLongest) {
-    return std::string{text};
+  std::string line{text.substr(0, kLongest)};
+  for (char& letter : line) {  // no line breaks, no commands to the terminal
+    const auto code = static_cast<unsigned char>(letter);
+    letter = code < 0x20U || code == 0x7fU ? '?' : letter;
   }
-  return std::string{text.substr(0, kLongest)} + "...";
+  return line + (text.size() > kLongest ? "..." : "");
 }
 
 }  // namespace mok::cli

@@ -79,7 +79,7 @@ struct NumberRule {
 // The whole range of 64 bits without sign.
 [[nodiscard]] Result<std::uint64_t> parse_seed(const std::string& argument, std::string_view text);
 
-// What a user typed, cut to a length that fits a line.
+// What a user typed or a file says, cut to a length that fits a line, without control characters.
 [[nodiscard]] std::string shown(std::string_view text);
 
 }  // namespace mok::cli
