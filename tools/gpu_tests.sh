@@ -24,7 +24,9 @@ if facts=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/d
   driver=${driver# }
 fi
 commit=${MOK_COMMIT:-$(git -C "$project_dir" rev-parse --short=12 HEAD 2>/dev/null || echo unknown)}
-if [[ -n $(git -C "$project_dir" status --porcelain 2>/dev/null | head -n 1) ]]; then commit+="-changed"; fi
+if [[ -z ${MOK_COMMIT:-} && -n $(git -C "$project_dir" status --porcelain 2>/dev/null | head -n 1) ]]; then
+  commit+="-changed"
+fi
 
 names=() seconds=() statuses=() totals=()
 num_passed=0 num_failed=0

@@ -44,7 +44,6 @@ class Team {
 
   // Calls job(worker) on every worker; returns when all have returned.
   void run(const std::function<void(std::uint32_t)>& job);
-  [[nodiscard]] std::uint32_t workers() const { return workers_; }
 
  private:
   void serve(std::uint32_t worker);

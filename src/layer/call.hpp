@@ -35,7 +35,6 @@ class Call {
   [[nodiscard]] Status join();
   [[nodiscard]] Status result(WaitResult wait);
   [[nodiscard]] Status agree();
-  [[nodiscard]] cpu::CpuEnv& env() { return env_; }
 
   Workspace::Impl& ws_;
   WordTable words_;

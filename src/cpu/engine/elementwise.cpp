@@ -9,12 +9,6 @@ void row_to_bf16(const float* __restrict in, Bf16* __restrict out, std::int64_t 
   }
 }
 
-void row_to_float(const Bf16* __restrict in, float* __restrict out, std::int64_t num) {
-  for (std::int64_t i = 0; i < num; ++i) {
-    out[i] = to_float(in[i]);
-  }
-}
-
 void axpy_bf16(float w, const Bf16* __restrict y, float* __restrict out, std::int64_t num) {
   for (std::int64_t i = 0; i < num; ++i) {
     const float product = w * to_float(y[i]);

@@ -12,9 +12,6 @@ namespace mok::cpu {
 // out[i] = to_bf16(in[i]) of core/bf16.hpp.
 void row_to_bf16(const float* in, Bf16* out, std::int64_t num);
 
-// out[i] = to_float(in[i]).
-void row_to_float(const Bf16* in, float* out, std::int64_t num);
-
 // out[i] = out[i] + w * y[i]: the product is rounded, then the sum. Not an fma.
 void axpy_bf16(float w, const Bf16* y, float* out, std::int64_t num);
 
