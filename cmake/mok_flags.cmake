@@ -36,7 +36,9 @@ endif()
 
 if(MOK_SANITIZE)
   # Instrumented code makes g++ 12 warn about paths that do not exist.
-  target_compile_options(mok_flags INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(mok_flags INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow)
+  endif()
   add_compile_options(-fsanitize=${MOK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${MOK_SANITIZE})
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
