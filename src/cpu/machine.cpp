@@ -48,6 +48,7 @@ struct Head {
   std::uint32_t ticket = 0;
   Task task;
   Stamp stamp = ~Stamp{0};
+  StepHint hint;
 
   template <class Queue>
   void look(const View& view, const Queue& queue) {
@@ -58,7 +59,7 @@ struct Head {
     ticket = now;
     stamp = ~Stamp{0};
     if (ticket < size) {
-      task = queue.task(ticket);
+      task = queue.task(ticket, hint);
       stamp = stamp_of(view, task);
     }
   }

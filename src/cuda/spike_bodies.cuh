@@ -30,6 +30,7 @@ template <class Geo>
 struct SpikeShared {
   SpikeRank<Geo> rank;
   std::uint32_t block;  // blockIdx.x
+  StepHint hints[2];    // of the scheduler and of the comm role
   MbarrierStage mailbox[kMailboxStages];
   MbarrierStage ring[kRingStages];
   MbarrierStage handover[kRingStages];

@@ -77,7 +77,7 @@ __device__ __forceinline__ RoleEnd run_single(SpikeShared<Geo>& cta, SpikeRole r
   switch (role) {
     case SpikeRole::kScheduler: {
       CudaEnv<Mirror::kHostWord> env(cta.rank.env);
-      return scheduler_loop(env, parts.call(), parts.mailbox(), bodies);
+      return scheduler_loop(env, parts.call(), parts.mailbox(), bodies, cta.hints[0]);
     }
     case SpikeRole::kLoader: return loader_loop(parts.mailbox(), parts.ring(), bodies);
     case SpikeRole::kStorer: {
@@ -90,7 +90,7 @@ __device__ __forceinline__ RoleEnd run_single(SpikeShared<Geo>& cta, SpikeRole r
       if (is_first_of_rank(cta)) {
         publish_opening(env, call);
       }
-      return comm_loop(env, call, bodies);
+      return comm_loop(env, call, bodies, cta.hints[1]);
     }
   }
 }
@@ -108,6 +108,7 @@ __global__ void __launch_bounds__(kSpikeThreads, 1)
   __syncthreads();
   if (threadIdx.x == 0) {
     cta.block = blockIdx.x;
+    cta.hints[0] = cta.hints[1] = StepHint{};
     cta.rank.env.asks_left = is_first_of_rank(cta) ? 1 : 0;
     init_pipe(ptx::shared_address(cta.mailbox), mailbox_shape());
     init_pipe(ptx::shared_address(cta.ring), ring_shape());
@@ -160,10 +161,11 @@ __global__ void __launch_bounds__(32)
   const ComputeQueue<Geo> queue(own.view);
   const std::uint32_t size = queue.size();
   std::uint64_t digest = 0;
+  StepHint hint;
   std::uint32_t ticket = env.claim(own.share.compute_cursor);
   while (ticket < size) {
     const std::uint32_t next = env.claim(own.share.compute_cursor);
-    const Task task = queue.task(ticket);
+    const Task task = queue.task(ticket, hint);
     digest += ticket_digest(task, ticket);
     if constexpr (kDecode != Decode::kTask) {
       digest += static_cast<std::uint64_t>(wait_digest(waits_of(own.view, task))) << 32;

@@ -93,13 +93,13 @@ struct CommQueue {
   [[nodiscard]] MOK_HD_MEMBER std::uint32_t size() const { return before(steps()); }
 
   [[nodiscard]] MOK_HD_MEMBER Task task(std::uint32_t ticket) const {
-    std::uint32_t low = 0;
-    std::uint32_t high = steps();
-    while (high - low > 1) {
-      const std::uint32_t mid = (low + high) / 2;
-      (before(mid) <= ticket ? low : high) = mid;
-    }
-    std::uint32_t rest = ticket - before(low);
+    StepHint hint;
+    return task(ticket, hint);
+  }
+  [[nodiscard]] MOK_HD_MEMBER Task task(std::uint32_t ticket, StepHint& hint) const {
+    find_step(ticket, steps(), hint, [&](std::uint32_t u) { return before(u); });
+    const std::uint32_t low = hint.step;
+    std::uint32_t rest = ticket - hint.begin;
     for (std::uint32_t i = 0; i < kNumStreams; ++i) {
       const Stream s = stream(i);
       if (low < s.late) {

@@ -6,14 +6,15 @@
 namespace mok {
 
 template <RoleEnv Env, class Geo, RoleBodies Bodies>
-[[nodiscard]] MOK_HD RoleEnd comm_loop(Env& env, const RoleCall<Geo>& call, Bodies& bodies) {
+[[nodiscard]] MOK_HD RoleEnd comm_loop(Env& env, const RoleCall<Geo>& call, Bodies& bodies,
+                                       StepHint& hint) {
   const CommQueue<Geo> queue(call.view);
   const std::uint32_t size = queue.size();
   std::uint32_t ticket = env.claim(call.share.comm_cursor);
   while (ticket < size) {
     const std::uint32_t next =
         env.claim(call.share.comm_cursor);  // one ahead, as the scheduler does
-    const Task task = queue.task(ticket);
+    const Task task = queue.task(ticket, hint);
     if (env.aborted()) {
       return RoleEnd::kAborted;
     }

@@ -6,6 +6,9 @@
 //   backward   gate-up(t) (replay), hidden-grad(t), input-grad(t-1), weight-grad(t-1)
 // then the reduce. Inside a phase the blocks are visited in an order rotated by the rank, so that the
 // ranks do not all read from rank 0 first; addresses and bits follow row order, not visit order.
+//
+// A ticket is decoded by a search over the steps. Tickets of one claimer never decrease, so it may keep a
+// StepHint: then most tickets cost no search.
 #pragma once
 
 #include "program/call.hpp"
@@ -13,20 +16,75 @@
 
 namespace mok {
 
+// Column tiles of a call's GEMMs.
 template <class Geo>
-struct ComputeQueue {
+struct CallTiles {
   const CallView<Geo>& v;
   std::uint32_t gate_up_tiles;
   std::uint32_t hidden_tiles;  // hidden gradient: columns of I
   std::uint32_t out_tiles;     // y and dX: columns of H
   std::uint32_t weight_tiles;  // of one routed expert
 
-  MOK_HD_MEMBER explicit ComputeQueue(const CallView<Geo>& view)
+  MOK_HD_MEMBER explicit CallTiles(const CallView<Geo>& view)
       : v(view),
         gate_up_tiles(TileCounts<Geo>::gate_up(view.geo, view.intermediate)),
         hidden_tiles(TileCounts<Geo>::plain(view.geo, view.intermediate)),
         out_tiles(TileCounts<Geo>::plain(view.geo, view.hidden)),
         weight_tiles(TileCounts<Geo>::expert_weights(view.geo, view.hidden, view.intermediate)) {}
+};
+
+// What one claimer of a queue remembers from ticket to ticket: the step of the last one and its tickets
+// [begin, end), counted from the first step; of the compute queue also where the steps begin and end. At
+// first it stands just before step 0. On the GPU it lies in shared memory: registers are scarce there.
+struct StepHint {
+  std::uint32_t step = 0xffffffffU;
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+  std::uint32_t counted = 0;       // 1: the next two hold
+  std::uint32_t prefix = 0;        // tickets before the steps
+  std::uint32_t reduce_begin = 0;  // tickets of all steps
+
+  [[nodiscard]] MOK_HD_MEMBER bool holds(std::uint32_t ticket) const {
+    return ticket >= begin && ticket < end;
+  }
+  MOK_HD_MEMBER void set(std::uint32_t new_step, std::uint32_t new_begin, std::uint32_t new_end) {
+    step = new_step;
+    begin = new_begin;
+    end = new_end;
+  }
+};
+
+// Finds the step with before(step) <= ticket < before(step + 1); steps without tickets are passed over.
+template <class Before>
+MOK_HD void find_step(std::uint32_t ticket, std::uint32_t num_steps, StepHint& hint,
+                      Before before) {
+  if (hint.holds(ticket)) {
+    return;
+  }
+  if (ticket >= hint.end && hint.step + 1 < num_steps) {  // the next step, as a rule
+    hint.set(hint.step + 1, hint.end, before(hint.step + 2));
+    if (hint.holds(ticket)) {
+      return;
+    }
+  }
+  std::uint32_t low = 0;
+  std::uint32_t high = num_steps;
+  while (high - low > 1) {
+    const std::uint32_t mid = (low + high) / 2;
+    (before(mid) <= ticket ? low : high) = mid;
+  }
+  hint.set(low, before(low), before(low + 1));
+}
+
+template <class Geo>
+struct ComputeQueue : CallTiles<Geo> {
+  using CallTiles<Geo>::v;
+  using CallTiles<Geo>::gate_up_tiles;
+  using CallTiles<Geo>::hidden_tiles;
+  using CallTiles<Geo>::out_tiles;
+  using CallTiles<Geo>::weight_tiles;
+
+  MOK_HD_MEMBER explicit ComputeQueue(const CallView<Geo>& view) : CallTiles<Geo>(view) {}
 
   // The tasks before the steps, in queue order.
   struct Section {
@@ -95,6 +153,28 @@ struct ComputeQueue {
   }
 
   [[nodiscard]] MOK_HD_MEMBER Task task(std::uint32_t ticket) const {
+    StepHint hint;
+    return task(ticket, hint);
+  }
+  [[nodiscard]] MOK_HD_MEMBER Task task(std::uint32_t ticket, StepHint& hint) const {
+    if (hint.counted == 0) {
+      hint.counted = 1;
+      hint.prefix = prefix();
+      hint.reduce_begin = before(v.routes.num_phases + 1);
+    }
+    if (ticket < hint.prefix) {
+      return prefix_task(ticket);
+    }
+    ticket -= hint.prefix;
+    if (ticket >= hint.reduce_begin) {
+      return Task{TaskKind::kReduce, ticket - hint.reduce_begin, 0, 0};
+    }
+    find_step(ticket, v.routes.num_phases + 1, hint, [&](std::uint32_t t) { return before(t); });
+    return step_task(hint.step, ticket - hint.begin);
+  }
+
+ private:
+  [[nodiscard]] MOK_HD_MEMBER Task prefix_task(std::uint32_t ticket) const {
     for (std::uint32_t i = 0; i < kNumSections; ++i) {
       const Section s = section(i);
       if (ticket < s.items * s.cols) {
@@ -102,27 +182,11 @@ struct ComputeQueue {
       }
       ticket -= s.items * s.cols;
     }
-    const std::uint32_t zeros = zero_items() * weight_tiles;
-    if (ticket < zeros) {
-      return Task{TaskKind::kZeroGrad, ticket / weight_tiles, ticket % weight_tiles, 0};
-    }
-    return step_task(ticket - zeros);
+    return Task{TaskKind::kZeroGrad, ticket / weight_tiles, ticket % weight_tiles, 0};
   }
-
- private:
-  [[nodiscard]] MOK_HD_MEMBER Task step_task(std::uint32_t ticket) const {
+  // Task `rest` of step `low`.
+  [[nodiscard]] MOK_HD_MEMBER Task step_task(std::uint32_t low, std::uint32_t rest) const {
     const RouteView& r = v.routes;
-    const std::uint32_t steps = r.num_phases + 1;
-    if (ticket >= before(steps)) {
-      return Task{TaskKind::kReduce, ticket - before(steps), 0, 0};
-    }
-    std::uint32_t low = 0;
-    std::uint32_t high = steps;  // before(low) <= ticket < before(high)
-    while (high - low > 1) {
-      const std::uint32_t mid = (low + high) / 2;
-      (before(mid) <= ticket ? low : high) = mid;
-    }
-    std::uint32_t rest = ticket - before(low);
     Task task;
     const BlockWindow w = block_window(v.kind, r);
     const std::uint32_t from = clamp_to(first_block(r, low), w.first, w.last);
@@ -165,7 +229,8 @@ struct ComputeQueue {
   }
   MOK_HD_MEMBER static std::uint32_t rotated(const RouteView& routes, std::uint32_t i,
                                              std::uint32_t blocks) {
-    return (i + rotation(routes, blocks)) % blocks;
+    const std::uint32_t at = i + rotation(routes, blocks);
+    return at < blocks ? at : at - blocks;
   }
 };
 

@@ -11,7 +11,8 @@ namespace mok {
 // Whatever happens, the last thing in the mailbox is a stop task, unless the pipe itself was aborted.
 template <RoleEnv Env, class Geo, Pipe P, RoleBodies Bodies>
 [[nodiscard]] MOK_HD RoleEnd scheduler_loop(Env& env, const RoleCall<Geo>& call,
-                                            const Mailbox<P>& mailbox, Bodies& bodies) {
+                                            const Mailbox<P>& mailbox, Bodies& bodies,
+                                            StepHint& hint) {
   const ComputeQueue<Geo> queue(call.view);
   const std::uint32_t size = queue.size();
   RoleEnd end = RoleEnd::kDone;
@@ -23,7 +24,7 @@ template <RoleEnv Env, class Geo, Pipe P, RoleBodies Bodies>
       return RoleEnd::kAborted;
     }
     Task& slot = mailbox.slots[at.stage];
-    slot = queue.task(ticket);
+    slot = queue.task(ticket, hint);
     bodies.claimed(slot, ticket, at.stage);
     end = env.aborted() ? RoleEnd::kAborted : role_end(wait_task(env, call.view, call.words, slot));
     if (end != RoleEnd::kDone) {

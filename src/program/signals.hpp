@@ -137,7 +137,7 @@ class SignalRules {
   }
 
   const CallView<Geo>& v_;
-  ComputeQueue<Geo> q_;
+  CallTiles<Geo> q_;
   PhaseTargets<Geo> done_;
   std::uint32_t cells_;
 };

@@ -10,7 +10,7 @@ namespace mok {
 // Final counts of the per-phase counters: what "the phase is done" means.
 template <class Geo>
 struct PhaseTargets {
-  ComputeQueue<Geo> q;
+  CallTiles<Geo> q;
 
   [[nodiscard]] MOK_HD_MEMBER std::uint32_t gate_up(std::uint32_t phase) const {
     return window_blocks(q.v, phase) * q.gate_up_tiles;
@@ -204,7 +204,7 @@ class WaitRules {
   }
 
   const CallView<Geo>& v_;
-  ComputeQueue<Geo> q_;
+  CallTiles<Geo> q_;
   PhaseTargets<Geo> done_;
   std::uint32_t cells_;
 };

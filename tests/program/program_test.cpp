@@ -66,6 +66,30 @@ TEST(Program, QueuesHandOutEveryTaskOnceInStampOrder) {
   for_random_worlds(1, check_queues);
 }
 
+// A claimer that keeps a hint, and gets only some of the tickets, decodes what a search decodes; so does
+// one whose ticket goes back.
+template <class Queue>
+void check_hints(const Queue& queue) {
+  for (const std::uint32_t stride : {1U, 2U, 7U, 64U}) {
+    StepHint hint;
+    for (std::uint32_t ticket = 0; ticket < queue.size(); ticket += stride) {
+      ASSERT_TRUE(queue.task(ticket, hint) == queue.task(ticket)) << ticket << " by " << stride;
+    }
+    if (queue.size() > 0) {
+      ASSERT_TRUE(queue.task(0, hint) == queue.task(0));
+    }
+  }
+}
+
+TEST(Program, HintsChangeNoTask) {
+  for_random_worlds(3, [](const CallWorld& world) {
+    for (const View& view : world.views) {
+      check_hints(ComputeQueue<Geometry>(view));
+      check_hints(CommQueue<Geometry>(view));
+    }
+  });
+}
+
 // Rules (i) and (vi) for one task's waits.
 void check_waits(const CallWorld& world, const Contributions& facts, const RankTask& waiter) {
   const View& v = world.views[waiter.rank];

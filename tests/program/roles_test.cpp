@@ -143,8 +143,9 @@ class Machine {
     const Mailbox<RolePipe> mailbox{RolePipe(cta.mailbox, env), cta.slots.data()};
     const Ring<RolePipe> ring{RolePipe(cta.ring, env), RolePipe(cta.handover, env), kNumMma};
     TokenBodies bodies(world_, rank, cta.memory, seat.role, seat.mma);
+    StepHint hint;
     switch (seat.role) {
-      case RoleName::kScheduler: return scheduler_loop(env, call, mailbox, bodies);
+      case RoleName::kScheduler: return scheduler_loop(env, call, mailbox, bodies, hint);
       case RoleName::kLoader: return loader_loop(mailbox, ring, bodies);
       case RoleName::kMma: return mma_loop(mailbox, ring, bodies);
       case RoleName::kStorer: return storer_loop(env, call, mailbox, ring, bodies);
@@ -152,7 +153,7 @@ class Machine {
         if (opens) {
           publish_opening(env, call);
         }
-        return comm_loop(env, call, bodies);
+        return comm_loop(env, call, bodies, hint);
     }
   }
 
