@@ -1,26 +1,14 @@
 // routing_fuzz.cpp: any bytes either give one clean refusal or routing that keeps its rules.
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <vector>
 
+#include "fuzz_check.hpp"
 #include "io/routing_file.hpp"
 
 namespace {
 
-void require(bool condition, const char* what) {
-  if (!condition) {
-    std::fprintf(stderr, "broken: %s\n", what);
-    std::abort();
-  }
-}
-
-void check_refusal(const mok::Status& status) {
-  require(status.code() == mok::Code::kBadFile, "a malformed file must be a bad_file");
-  require(!status.value().empty() && !status.rule().empty(), "a refusal names value and rule");
-  require(status.message().size() < 1000, "a refusal is short");
-  require(status.message().find_first_of("\r\n") == std::string::npos, "a refusal is one line");
-}
+using mok::fuzz::check_refusal;
+using mok::fuzz::require;
 
 void check_routing(const mok::io::RecordedRouting& routing) {
   require(routing.num_experts >= 1 && routing.num_experts <= mok::io::kMaxExperts, "experts");

@@ -1,8 +1,7 @@
 // safetensors_fuzz.cpp: any bytes either give one clean refusal or a file that round-trips.
-#include <cstdio>
-#include <cstdlib>
 #include <vector>
 
+#include "fuzz_check.hpp"
 #include "io/safetensors.hpp"
 
 namespace {
@@ -11,19 +10,8 @@ using mok::io::Dtype;
 using mok::io::SafetensorsFile;
 using mok::io::Tensor;
 
-void require(bool condition, const char* what) {
-  if (!condition) {
-    std::fprintf(stderr, "broken: %s\n", what);
-    std::abort();
-  }
-}
-
-void check_refusal(const mok::Status& status) {
-  require(status.code() == mok::Code::kBadFile, "a malformed file must be a bad_file");
-  require(!status.value().empty() && !status.rule().empty(), "a refusal names value and rule");
-  require(status.message().size() < 1000, "a refusal is short");
-  require(status.message().find_first_of("\r\n") == std::string::npos, "a refusal is one line");
-}
+using mok::fuzz::check_refusal;
+using mok::fuzz::require;
 
 void check_tensors(const SafetensorsFile& file, std::size_t num_file_bytes) {
   std::size_t num_bytes = 0;
